@@ -1,0 +1,233 @@
+"""One invocation: inputs -> validated arguments -> the function -> validated outputs, for every runner.
+
+A `Plan` compiles a node once for a wire. It knows how to bind and how to collect; which thread or loop the function
+runs on is the business of `lanes`.
+"""
+
+from __future__ import annotations
+
+from .checks import compile_check, fresh_default
+from .errors import CredentialError, Fault, InputsError, OutputsError
+from .faults import json_kind, path_text
+from .field import MISSING
+from .ports import is_nullable, type_text
+from .values import Policy, compile_dump, find_cycle
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from .context import Context
+    from .faults import Check
+    from .nodes import Node
+    from .ports import Port
+
+__all__ = ["Collector", "Plan"]
+
+
+class _Input:
+    """One input, compiled."""
+
+    __slots__ = ("accepts", "aliases", "convert", "default", "name", "null_is_default", "required")
+
+    def __init__(self, port: Port, check: Check) -> None:
+        self.name, self.aliases, self.required = port.name, port.aliases, port.required
+        self.accepts, self.convert = check.accepts, check.convert
+        #: Makes the value for a call that leaves the input out; None lets the function's own default stand.
+        self.default: Callable[[], Any] | None = None if port.required else fresh_default(port)
+        self.null_is_default = port.has_default and not is_nullable(port.type)
+
+
+class Plan:
+    """A node compiled for one wire.
+
+    Args:
+        node: The node.
+        policy: The value policy of the wire; the node's own unless given.
+        environment: Returns the values of declared secrets by name, "" for those that are not set.
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        *,
+        policy: Policy | None = None,
+        environment: Callable[[list[str]], dict[str, str]] | None = None,
+    ) -> None:
+        self.node = node
+        self.fn = node.fn
+        policy = policy or node.policy
+        self._inputs = [_Input(port, compile_check(port.type, raw_bytes=policy.raw_bytes)) for port in node.inputs]
+        self._known = frozenset(name for port in node.inputs for name in (port.name, *port.aliases))
+        self._rest = None if node.rest_type is None else compile_check(node.rest_type, raw_bytes=policy.raw_bytes)
+        self._outputs = [(port, compile_dump(port.type, policy)) for port in node.outputs]
+        self._record = None if node.record is None else compile_dump(node.record, policy)
+        self.streams = node.streams
+        self.is_async = node.signature.is_async or node.signature.is_async_generator
+        self.context_name = node.context_name
+        self._positional = tuple(node.positional)
+        self._variadic = node.variadic
+        self._required_secrets = [secret.name for secret in node.secrets if secret.required]
+        self._secret_names = [secret.name for secret in node.secrets]
+        self._environment = environment
+
+    def secrets(self) -> dict[str, str]:
+        """Return the values of the declared secrets, and mask them from now on.
+
+        Raises:
+            CredentialError: A required one is not set. Names all that are missing.
+        """
+        if not self._secret_names or self._environment is None:
+            return {}
+        from .secrets import remember_secrets
+
+        values = self._environment(self._secret_names)
+        remember_secrets(values.values())
+        missing = [name for name in self._required_secrets if not values.get(name)]
+        if missing:
+            raise CredentialError(missing, node=self.node.id)
+        return values
+
+    def bind(self, inputs: dict[str, Any], context: Context | None) -> tuple[list[Any], dict[str, Any]]:
+        """Return the arguments of the call: defaults merged, every value checked.
+
+        What becomes of an input that is left out or null is the table of docs/inputs.md.
+
+        Raises:
+            InputsError: Names every input that does not fit.
+        """
+        arguments: dict[str, Any] = {}
+        faults: list[Fault] = []
+        try:
+            for one in self._inputs:
+                name = one.name
+                value = inputs.get(name, MISSING)
+                if value is MISSING and one.aliases:
+                    value = next((inputs[alias] for alias in one.aliases if alias in inputs), MISSING)
+                if value is MISSING or (value is None and one.null_is_default):
+                    if one.default is not None:
+                        arguments[name] = one.default()
+                    else:
+                        faults.append(Fault(path_text((None, name)), self._required_text(name)))
+                elif one.accepts(value):
+                    arguments[name] = value
+                else:
+                    arguments[name] = one.convert(value, (None, name), faults)
+            if self._rest is not None:
+                for name, value in inputs.items():
+                    if name not in self._known:
+                        rest = self._rest
+                        fits = rest.accepts(value)
+                        arguments[name] = value if fits else rest.convert(value, (None, name), faults)
+        except RecursionError:
+            faults = [Fault("$", "the inputs are nested too deep")]
+        if faults:
+            raise InputsError(faults, node=self.node.id)
+        if self.context_name is not None:
+            arguments[self.context_name] = context
+        if not self._positional:
+            return [], arguments
+        places = [arguments.pop(name) for name in self._positional]
+        if self._variadic is not None:
+            places.extend(arguments.pop(self._variadic))
+        return places, arguments
+
+    def _required_text(self, name: str) -> str:
+        port = next(port for port in self.node.inputs if port.name == name)
+        return f"is required: {type_text(port.type)}"
+
+    def unknown_inputs(self, inputs: dict[str, Any]) -> list[str]:
+        """Return the names of inputs that no port takes; they are ignored (REQ-12)."""
+        if self._rest is not None or self._known.issuperset(inputs):
+            return []
+        return [name for name in inputs if name not in self._known]
+
+    def outputs(self, value: Any) -> dict[str, Any]:
+        """Return what the function returned as a value for each declared port.
+
+        Raises:
+            OutputsError: It does not fit the declaration, or has no lossless form on the wire (ERR-11).
+        """
+        faults: list[Fault] = []
+        made: dict[str, Any] = {}
+        try:
+            if self._record is not None:
+                made = self._record.convert(value, None, faults) or made
+            elif self._outputs:
+                port, check = self._outputs[0]
+                made[port.name] = value if check.accepts(value) else check.convert(value, (None, port.name), faults)
+            elif value is not None:
+                faults.append(Fault("$", f"the node is declared to return None, but returned {json_kind(value)}"))
+        except RecursionError:
+            faults = [self._depth_fault(value)]
+        if faults:
+            raise OutputsError(faults, node=self.node.id)
+        return made
+
+    def partial(self, value: Any) -> dict[str, Any]:
+        """Return what a generator yielded: for several ports a part of them is enough.
+
+        Raises:
+            OutputsError: A value does not fit its port, or a key is no port.
+        """
+        if self._record is None or not isinstance(value, dict):
+            return self.outputs(value)
+        faults: list[Fault] = []
+        made: dict[str, Any] = {}
+        checks = {port.name: check for port, check in self._outputs}
+        try:
+            for name, one in value.items():
+                check = checks.get(name)
+                if check is None:
+                    known = ", ".join(checks)
+                    faults.append(Fault(path_text((None, str(name))), f"is no output of the node, which has {known}"))
+                else:
+                    made[name] = one if check.accepts(one) else check.convert(one, (None, name), faults)
+        except RecursionError:
+            faults = [self._depth_fault(value)]
+        if faults:
+            raise OutputsError(faults, node=self.node.id)
+        return made
+
+    def _depth_fault(self, value: Any) -> Fault:
+        cycle = find_cycle(value)
+        root = (None, self._outputs[0][0].name) if self._record is None and self._outputs else None
+        if cycle is False:
+            return Fault(path_text(root), "is nested too deep")
+        assert not isinstance(cycle, bool)  # find_cycle returns a path or False
+        return Fault(path_text(cycle, path_text(root)), "contains itself; JSON can't hold a cycle")
+
+
+class Collector:
+    """Keeps the last value of each port that a generator yields, for hosts that take one answer (RES-15)."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._last: dict[str, Any] = {}
+
+    def take(self, value: Any) -> dict[str, Any]:
+        """Take one yielded value; return it by port.
+
+        Raises:
+            OutputsError: It does not fit.
+        """
+        part = self._plan.partial(value)
+        self._last.update(part)
+        return part
+
+    def outputs(self) -> dict[str, Any]:
+        """Return the last value of each port, at the end.
+
+        Raises:
+            OutputsError: A port that has to be there was never yielded.
+        """
+        ports = self._plan.node.outputs
+        faults = [
+            Fault(path_text((None, port.name)), "the generator ended without a value for it")
+            for port in ports
+            if port.required and port.name not in self._last
+        ]
+        if faults:
+            raise OutputsError(faults, node=self._plan.node.id)
+        return self._last

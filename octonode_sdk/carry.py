@@ -1,0 +1,587 @@
+"""Step two: a hint -> the port type that carries it.
+
+All spellings of a hint (`Optional[X]`, `X | None`, `Annotated`, strings, aliases) end in one port type. A hint that no
+port can carry is a `DefinitionError` that names the node, the parameter, the hint and the way out.
+"""
+
+from __future__ import annotations
+
+import sys
+from types import NoneType, UnionType
+
+from .errors import DefinitionError
+from .field import MISSING
+from .hints import Scope, hint_text
+from .metadata import Info, describe, is_field, is_pydantic_magic
+from .ports import (
+    ANY,
+    NULL,
+    Alias,
+    Anything,
+    Array,
+    Base64,
+    Choice,
+    Constraints,
+    FixedArray,
+    Flags,
+    Mapping,
+    Null,
+    Port,
+    Record,
+    Rich,
+    Scalar,
+    Union,
+    is_nullable,
+    type_text,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
+
+    from .ports import PortType
+
+__all__ = ["Carrier", "record_form"]
+
+_PLAIN: dict[Any, PortType] = {
+    str: Scalar("string"),
+    int: Scalar("integer"),
+    float: Scalar("number"),
+    bool: Scalar("boolean"),
+    bytes: Base64(),
+    bytearray: Base64(mutable=True),
+    None: NULL,
+    NoneType: NULL,
+    object: ANY,
+    list: Array(ANY),
+    tuple: Array(ANY, tuple),
+    set: Array(ANY, set),
+    frozenset: Array(ANY, frozenset),
+    dict: Mapping(Scalar("string"), ANY),
+}
+
+#: Names of generic containers, by what they are carried as. `collections.abc` is not imported to compare with them.
+_ARRAYS = {
+    "list": list,
+    "Sequence": list,
+    "MutableSequence": list,
+    "Collection": list,
+    "Iterable": list,
+    "set": set,
+    "Set": set,
+    "MutableSet": set,
+    "frozenset": frozenset,
+}
+_MAPPINGS = {"dict", "Mapping", "MutableMapping"}
+_CONTAINER_MODULES = {"builtins", "collections.abc", "typing"}
+
+#: Standard types whose text forms pydantic reads, by module and name.
+_RICH = {
+    ("datetime", "datetime"),
+    ("datetime", "date"),
+    ("datetime", "time"),
+    ("datetime", "timedelta"),
+    ("decimal", "Decimal"),
+    ("uuid", "UUID"),
+}
+
+_WAYS_OUT = {
+    "Callable": "pass data instead, or inject an object through the closure",
+    "type": "use Literal or an Enum of names",
+    "complex": "use two floats, or a tuple[float, float]",
+    "range": "use start, stop and step, or list[int]",
+    "deque": "use list",
+    "defaultdict": "use dict",
+    "OrderedDict": "use dict, which keeps its order",
+    "Counter": "use dict[str, int]",
+    "ndarray": "use list[float], or an image or audio type",
+    "Iterator": "use list; a node streams what it returns, not what it takes",
+    "Generator": "use list; a node streams what it returns, not what it takes",
+    "AsyncIterator": "use list; a node streams what it returns, not what it takes",
+}
+_WAY_OUT = "use a JSON type (str, int, float, bool, list, dict), a TypedDict, a dataclass or a pydantic model"
+
+_NUMERIC = frozenset(("ge", "gt", "le", "lt", "multiple_of"))
+_LENGTHS = frozenset(("min_length", "max_length"))
+_BOUNDS_OF_KIND = {
+    "string": _LENGTHS | {"pattern"},
+    "integer": _NUMERIC,
+    "number": _NUMERIC,
+    "boolean": frozenset[str](),
+}
+
+
+def _typing_names(name: str) -> tuple[Any, ...]:
+    """Return the objects called `name` in typing and typing_extensions, as far as these are loaded.
+
+    A hint made with one of them can't exist before its module is loaded.
+    """
+    modules = (sys.modules.get("typing"), sys.modules.get("typing_extensions"))
+    return tuple(getattr(module, name) for module in modules if hasattr(module, name))
+
+
+class Carrier:
+    """Turns hints into port types for one node; remembers the records in the making, so that a type may hold itself.
+
+    Args:
+        node: Id of the node, for messages.
+    """
+
+    def __init__(self, node: str) -> None:
+        self.node = node
+        self.parameter: str | None = None
+        self._records: dict[Any, Record] = {}
+        self._aliases: dict[Any, Alias] = {}
+        self._used_aliases: set[int] = set()
+
+    def port(self, name: str, hint: Any, scope: Scope, *, default: Any = MISSING, place: str | None = None) -> Port:
+        """Return the input port of a parameter.
+
+        Raises:
+            DefinitionError: The hint can't be carried, or the default does not belong to it.
+            NameError: A string inside the hint uses a name that is not defined (yet).
+        """
+        self.parameter = place or name
+        info = Info()
+        if hint is MISSING:
+            self._refuse("has no annotation", f"write one, such as `{name}: str`, or `{name}: Any` for any JSON value")
+        port_type = self.carry(hint, scope, info)
+        extra_type = self._read_default(default, info, port_type)
+        return self._make_port(name, extra_type, info)
+
+    def _read_default(self, default: Any, info: Info, port_type: PortType) -> PortType:
+        """Take a default apart that is itself a Field; return the port type with the Field's bounds applied."""
+        if default is not MISSING:
+            described = describe(default, info) if is_field(default) else None
+            if described is None:
+                info.default, info.default_factory = default, None
+            elif described:
+                port_type = self._bound(port_type, described)
+        return port_type
+
+    def _make_port(self, name: str, port_type: PortType, info: Info) -> Port:
+        if info.default is None and not is_nullable(port_type):
+            self._refuse("has the default None, which its type does not allow", "add `| None` to the annotation")
+        if info.default is not MISSING and info.default_factory is not None:
+            self._refuse("has a default and a default_factory", "keep one of them")
+        return Port(
+            name,
+            port_type,
+            default=info.default,
+            default_factory=info.default_factory,
+            required=info.default is MISSING and info.default_factory is None and not is_nullable(port_type),
+            title=info.title,
+            description=info.description,
+            examples=info.examples,
+            aliases=info.aliases,
+        )
+
+    def carry(self, hint: Any, scope: Scope, info: Info | None = None) -> PortType:
+        """Return the port type of `hint`; `info` takes what its metadata says of the port."""
+        hint = scope.resolve(hint)
+        try:
+            plain = _PLAIN.get(hint)
+        except TypeError:  # an unhashable hint, such as Literal[[1]]
+            plain = None
+        if plain is not None:
+            return plain
+        if isinstance(hint, UnionType):
+            return self._union(hint.__args__, scope, info)
+        if isinstance(hint, type) and not hasattr(hint, "__args__"):  # list[int] claims to be a type
+            return self._class(hint, scope)
+        metadata = getattr(hint, "__metadata__", None)
+        if metadata is not None:
+            return self._annotated(hint, metadata, scope, info)
+        origin = getattr(hint, "__origin__", None)
+        if origin is None:
+            return self._special(hint, scope, info)
+        return self._generic(hint, origin, getattr(hint, "__args__", ()), scope, info)
+
+    def _special(self, hint: Any, scope: Scope, info: Info | None) -> PortType:
+        """Carry what is neither a class nor subscripted: Any, NewType, type variables, named aliases."""
+        if hint in _typing_names("Any"):
+            return ANY
+        if hint in scope.substitutes:
+            return self.carry(scope.substitutes[hint], scope, info)
+        if hint in _typing_names("LiteralString") or hint in _typing_names("Text"):
+            return _PLAIN[str]
+        supertype = getattr(hint, "__supertype__", None)
+        if supertype is not None:
+            return self.carry(supertype, scope, info)
+        if type(hint).__name__ == "TypeAliasType":
+            return self._alias(hint, hint, scope, info)
+        if type(hint).__name__ == "TypeVar":
+            if hint.__bound__ is not None:
+                return self.carry(hint.__bound__, scope, info)
+            if hint.__constraints__:
+                return self._union(hint.__constraints__, scope, info)
+            self._refuse_hint(hint, "write the type that the variable stands for, or give it a bound")
+        if hint in _typing_names("Self") and isinstance(scope.locals.get("__self_class__"), type):
+            return self._class(scope.locals["__self_class__"], scope)
+        return self._refuse_hint(hint)
+
+    def _generic(self, hint: Any, origin: Any, args: tuple[Any, ...], scope: Scope, info: Info | None) -> PortType:
+        """Carry a subscripted hint."""
+        if origin in _typing_names("Union"):
+            return self._union(args, scope, info)
+        if origin in _typing_names("Literal"):
+            return self._literal(hint, _flat_literal(args))
+        for transparent in ("Required", "NotRequired", "ReadOnly", "Final", "ClassVar"):
+            if origin in _typing_names(transparent):
+                return self.carry(args[0], scope, info)
+        if type(origin).__name__ == "TypeAliasType":
+            return self._alias(hint, origin, scope, info, args)
+        name, module = getattr(origin, "__name__", ""), getattr(origin, "__module__", "")
+        if module in _CONTAINER_MODULES:
+            if origin is tuple:
+                return self._tuple(args, scope)
+            if name in _ARRAYS:
+                container = _ARRAYS[name]
+                item = self.carry(args[0], scope) if args else ANY
+                if container is not list:
+                    self._check_hashable(item, hint)
+                return Array(item, container)
+            if name in _MAPPINGS:
+                key, value = args if args else (str, ANY)
+                return Mapping(self._key(key, scope, hint), ANY if value is ANY else self.carry(value, scope))
+        if isinstance(origin, type) and name not in _WAYS_OUT:
+            return self._class(origin, scope, args, hint)
+        return self._refuse_hint(hint)
+
+    def _alias(self, key: Any, alias: Any, scope: Scope, info: Info | None, args: tuple[Any, ...] = ()) -> PortType:
+        """Carry `type X = ...`, which may refer to itself."""
+        if key in self._aliases:
+            made = self._aliases[key]
+            self._used_aliases.add(id(made))
+            return made
+        made = self._aliases[key] = Alias(alias.__name__)
+        substitutes = {**scope.substitutes, **dict(zip(alias.__type_params__, args, strict=False))}
+        inner = Scope(scope.globals, scope.locals, substitutes)
+        try:
+            made.target = self.carry(alias.__value__, inner, info)
+        except BaseException:
+            del self._aliases[key]
+            raise
+        if id(made) in self._used_aliases:
+            return made
+        del self._aliases[key]  # it holds no reference to itself: the name is only a spelling of its target
+        return made.target
+
+    def _tuple(self, args: tuple[Any, ...], scope: Scope) -> PortType:
+        if len(args) == 2 and args[1] is Ellipsis:
+            return Array(self.carry(args[0], scope), tuple)
+        return FixedArray([self.carry(arg, scope) for arg in args if arg != ()])
+
+    def _key(self, key: Any, scope: Scope, hint: Any) -> PortType:
+        key_type = self.carry(key, scope)
+        if isinstance(key_type, Anything):
+            return Scalar("string")
+        if isinstance(key_type, Scalar) and key_type.kind in ("string", "integer"):
+            return key_type
+        if isinstance(key_type, Choice) and all(type(wire) in (str, int) for wire, _ in key_type.members):
+            return key_type
+        return self._refuse_hint(hint, "a JSON object's keys are texts: use dict[str, ...] or dict[int, ...]")
+
+    def _check_hashable(self, item: PortType, hint: Any) -> None:
+        if isinstance(item, (Mapping, Record)) or (isinstance(item, Array) and item.container in (list, set)):
+            frozen = isinstance(item, Record) and item.form != "typeddict"
+            if not frozen:
+                self._refuse_hint(hint, "the items of a set must be hashable: use list")
+
+    def _union(self, args: tuple[Any, ...], scope: Scope, info: Info | None) -> PortType:
+        members: list[PortType] = []
+        for arg in args:
+            carried = self.carry(arg, scope, info)
+            members.extend(carried.members if isinstance(carried, Union) else [carried])
+        return _join(members)
+
+    def _literal(self, hint: Any, values: tuple[Any, ...]) -> PortType:
+        pairs: list[tuple[Any, Any]] = []
+        for value in values:
+            wire = value.value if _is_enum(type(value)) else value
+            if wire is not None and type(wire) not in (str, int, bool):
+                self._refuse_hint(hint, "a Literal holds texts, integers, truth values and None")
+            if not any(type(wire) is type(w) and wire == w for w, _ in pairs):
+                pairs.append((wire, value))
+        members: list[PortType] = [NULL] if any(wire is None for wire, _ in pairs) else []
+        chosen = [pair for pair in pairs if pair[0] is not None]
+        return _join([Choice(chosen), *members] if chosen else members)
+
+    def _annotated(self, hint: Any, metadata: tuple[Any, ...], scope: Scope, info: Info | None) -> PortType:
+        if any(is_pydantic_magic(item) for item in metadata):
+            for item in metadata:
+                describe(item, info or Info())
+            return Rich(hint, object, hint_text(hint.__origin__))
+        port_type = self.carry(hint.__origin__, scope, info)
+        for item in metadata:
+            bounds = describe(item, info or Info())
+            if bounds:
+                port_type = self._bound(port_type, bounds)
+        return port_type
+
+    def _bound(self, port_type: PortType, bounds: dict[str, Any]) -> PortType:
+        """Return `port_type` with more bounds; those that it can't have are refused."""
+        if isinstance(port_type, Union):
+            members, left = [], set(bounds)
+            for member in port_type.members:
+                fitting = {name: value for name, value in bounds.items() if name in _bounds_of(member)}
+                left -= set(fitting)
+                members.append(self._bound(member, fitting) if fitting else member)
+            if left:
+                self._refuse_bounds(port_type, left)
+            return Union(members)
+        wrong = set(bounds) - _bounds_of(port_type)
+        if wrong:
+            self._refuse_bounds(port_type, wrong)
+        if isinstance(port_type, Scalar):
+            return Scalar(port_type.kind, self._merge(port_type.constraints, bounds))
+        if isinstance(port_type, Base64):
+            return Base64(self._merge(port_type.constraints, bounds), port_type.mutable)
+        if isinstance(port_type, Array):
+            return Array(port_type.item, port_type.container, self._merge(port_type.constraints, bounds))
+        if isinstance(port_type, Mapping):
+            return Mapping(port_type.key, port_type.value, self._merge(port_type.constraints, bounds))
+        assert isinstance(port_type, Rich)  # _bounds_of gives the other types no bound
+        return Rich(port_type.hint, port_type.cls, port_type.name, self._merge(port_type.constraints, bounds))
+
+    def _merge(self, old: Constraints | None, new: dict[str, Any]) -> Constraints:
+        """Return the bounds of both; where both set one, the tighter stays."""
+        merged: dict[str, Any] = dict(old.given()) if old is not None else {}
+        predicates = (*(old.predicates if old is not None else ()), *new.get("predicates", ()))
+        for name, value in new.items():
+            if name == "predicates":
+                continue
+            if name in ("min_length", "max_length") and (type(value) is not int or value < 0):
+                self._refuse(f"has {name}={value!r}", "a length is an integer of at least 0")
+            if name == "pattern":
+                value = self._pattern(value)
+            if name not in merged or merged[name] == value:
+                merged[name] = value
+            elif name in ("ge", "gt", "min_length"):
+                merged[name] = max(merged[name], value)
+            elif name in ("le", "lt", "max_length"):
+                merged[name] = min(merged[name], value)
+            else:
+                self._refuse(f"has two different bounds {name}", "keep one")
+        return Constraints({**merged, "predicates": predicates})
+
+    def _pattern(self, pattern: Any) -> str:
+        import re
+
+        try:
+            return str(re.compile(pattern).pattern)
+        except (re.error, TypeError) as error:
+            return self._refuse(f"has the pattern {pattern!r}, which is no regular expression ({error})", "correct it")
+
+    def _class(self, cls: Any, scope: Scope, args: tuple[Any, ...] = (), hint: Any = None) -> PortType:
+        """Carry a class, or a generic class with its arguments."""
+        if cls in _PLAIN:
+            return _PLAIN[cls]
+        if cls in _typing_names("Any"):
+            return ANY
+        if _is_enum(cls):
+            return self._enum(cls)
+        if (cls.__module__, cls.__qualname__) in _RICH or cls.__module__.partition(".")[0] == "pathlib":
+            return Rich(cls, cls, cls.__name__)
+        if _is_pydantic_class(cls):
+            return Rich(hint if hint is not None else cls, cls, cls.__name__)
+        key = hint if hint is not None else cls
+        if key in self._records:
+            return self._records[key]
+        form = record_form(cls)
+        if form is None:
+            if issubclass(cls, str) and cls.__module__ != "builtins":
+                self._refuse_hint(cls, "use str, or NewType for a name of its own")
+            return self._refuse_hint(hint if hint is not None else cls)
+        name = cls.__name__ if hint is None else hint_text(hint).rpartition("<locals>.")[2]
+        doc = cls.__doc__ if cls.__doc__ and not cls.__doc__.startswith(f"{cls.__name__}(") else None
+        record = self._records[key] = Record(name, cls, form, doc)
+        parameters: tuple[Any, ...] = getattr(cls, "__parameters__", ()) or getattr(cls, "__type_params__", ())
+        substitutes = {**scope.substitutes, **dict(zip(parameters, args, strict=False))}
+        outer = self.parameter
+        try:
+            record.fields = self._fields(record, cls, scope, substitutes)
+        except BaseException:
+            del self._records[key]  # half a record must not be found by the next try
+            raise
+        self.parameter = outer
+        return record
+
+    def _fields(self, record: Record, cls: Any, scope: Scope, substitutes: dict[Any, Any]) -> list[Port]:
+        inner = scope.inside(cls, substitutes)
+        inner.locals = {**inner.locals, "__self_class__": cls}
+        place = f"{self.parameter}.{{}}" if self.parameter else "{}"
+        fields: list[Port] = []
+        if record.form == "typeddict":
+            for name, hint in cls.__annotations__.items():
+                resolved = inner.resolve(hint)
+                required = _is_required(resolved, name in cls.__required_keys__)
+                port = self.port(name, resolved, inner, place=place.format(name))
+                port.required = required and not port.has_default
+                fields.append(port)
+        elif record.form == "namedtuple":
+            for name in cls._fields:
+                hint = cls.__annotations__.get(name, object)
+                default = cls._field_defaults.get(name, MISSING)
+                fields.append(self.port(name, hint, inner, default=default, place=place.format(name)))
+        else:
+            missing = sys.modules["dataclasses"].MISSING
+            for field in cls.__dataclass_fields__.values():
+                if field._field_type.name == "_FIELD_CLASSVAR":
+                    continue
+                if field._field_type.name == "_FIELD_INITVAR":
+                    self.parameter = place.format(field.name)
+                    self._refuse("is an InitVar, which an output could not give back", "make it a field")
+                owner = next((base for base in cls.__mro__ if field.name in _own_annotations(base)), cls)
+                at = inner if owner is cls else scope.inside(owner, substitutes)
+                default = MISSING if field.default is missing else field.default
+                port = self.port(field.name, field.type, at, default=default, place=place.format(field.name))
+                if field.default_factory is not missing:
+                    port.default_factory, port.required = field.default_factory, False
+                doc = field.metadata.get("description")
+                port.description = port.description if doc is None else doc
+                fields.append(port)
+            record.computed = frozenset(f.name for f in cls.__dataclass_fields__.values() if not f.init)
+        for port in fields:
+            # A field is left out or given; unlike an input, a nullable field without a default has to be given.
+            if record.form != "typeddict":
+                port.required = not port.has_default
+        return fields
+
+    def model(self, port_type: PortType, scope: Scope) -> Record | None:
+        """Return a pydantic model as a record, for a node with an output port a field; None for other types."""
+        cls: Any = port_type.cls if isinstance(port_type, Rich) else None
+        fields = getattr(cls, "model_fields", None)
+        if not isinstance(fields, dict) or getattr(cls, "__pydantic_root_model__", False):
+            return None
+        record = Record(cls.__name__, cls, "model", cls.__doc__)
+        inner = scope.inside(cls)
+        for name, field in fields.items():
+            hint = field.rebuild_annotation()
+            port = self.port(field.serialization_alias or name, hint, inner, place=f"the return.{name}")
+            port.description = field.description
+            record.fields.append(port)
+        record.attributes = {port.name: name for port, name in zip(record.fields, fields, strict=True)}
+        return record
+
+    def _enum(self, cls: Any) -> PortType:
+        enum = sys.modules["enum"]
+        if issubclass(cls, enum.Flag):
+            return Flags(cls)
+        pairs = [(member.value, member) for member in cls]
+        if not pairs:
+            self._refuse_hint(cls, "give the Enum members")
+        for wire, member in pairs:
+            if type(wire) not in (str, int, float, bool):
+                base = str if isinstance(wire, str) else int if isinstance(wire, int) else None
+                if base is None:
+                    self._refuse_hint(
+                        cls, f"its member {member.name} has the value {wire!r}: give every member a text or a number"
+                    )
+        return Choice([(_exact(wire), member) for wire, member in pairs], cls)
+
+    def _refuse_bounds(self, port_type: PortType, bounds: set[str]) -> NoReturn:
+        names = ", ".join(sorted(bounds))
+        possible = sorted(_bounds_of(port_type) - {"predicates"})
+        way_out = f"it can have {', '.join(possible)}" if possible else "take the bound away"
+        self._refuse(f"is {type_text(port_type)}, which can't have the bound {names}", way_out)
+
+    def _refuse_hint(self, hint: Any, way_out: str | None = None) -> NoReturn:
+        name = getattr(getattr(hint, "__origin__", hint), "__name__", "")
+        self._refuse(
+            f"is annotated {hint_text(hint)}, which has no port type", way_out or _WAYS_OUT.get(name, _WAY_OUT)
+        )
+
+    def _refuse(self, problem: str, way_out: str) -> NoReturn:
+        raise DefinitionError(problem, node=self.node, parameter=self.parameter, way_out=way_out)
+
+
+def _own_annotations(cls: type) -> dict[str, Any]:
+    """Return the annotations of a class's own body; those of its bases are read in their own modules."""
+    inherited = getattr(cls.__base__, "__annotations__", None)
+    own: dict[str, Any] = getattr(cls, "__annotations__", {})
+    return {} if own is inherited else own
+
+
+def record_form(cls: Any) -> str | None:
+    """Return which form of record a class is: "typeddict", "namedtuple", "dataclass", or None."""
+    if type(cls).__name__ == "_TypedDictMeta":
+        return "typeddict"
+    if isinstance(cls, type) and issubclass(cls, tuple) and hasattr(cls, "_fields"):
+        return "namedtuple"
+    return "dataclass" if "__dataclass_fields__" in getattr(cls, "__dict__", {}) else None
+
+
+def _exact(wire: Any) -> Any:
+    """Return a member's value as the plain type that JSON has; a member of a text Enum is a text in a subclass."""
+    return str.__str__(wire) if isinstance(wire, str) else wire
+
+
+def _join(members: list[PortType]) -> PortType:
+    """Return the union of flat members in its one canonical form: no doubles, Literals joined, null last."""
+    joined: list[PortType] = []
+    literal: Choice | None = None
+    for member in members:
+        if isinstance(member, Anything):
+            return ANY
+        if isinstance(member, Choice) and member.cls is None:
+            if literal is None:
+                literal = Choice(list(member.members))
+                joined.append(literal)
+            else:
+                known = [(type(wire), wire) for wire, _ in literal.members]
+                literal.members += [pair for pair in member.members if (type(pair[0]), pair[0]) not in known]
+        elif not isinstance(member, Null) and not any(member is one or member == one for one in joined):
+            joined.append(member)
+    if any(isinstance(member, Null) for member in members):
+        joined.append(NULL)
+    return joined[0] if len(joined) == 1 else Union(joined)
+
+
+def _bounds_of(port_type: PortType) -> frozenset[str]:
+    """Return which bounds a type can have."""
+    if isinstance(port_type, Scalar):
+        return _BOUNDS_OF_KIND[port_type.kind] | {"predicates"}
+    if isinstance(port_type, (Base64, Array, Mapping)):
+        return _LENGTHS | {"predicates"}
+    if isinstance(port_type, Rich):
+        return _NUMERIC | _LENGTHS | {"pattern", "predicates"}
+    if isinstance(port_type, Union):
+        return frozenset[str]().union(*(_bounds_of(member) for member in port_type.members))
+    return frozenset()
+
+
+def _flat_literal(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the values of a Literal, those of Literals inside it included."""
+    flat: list[Any] = []
+    for arg in args:
+        flat.extend(
+            _flat_literal(arg.__args__) if getattr(arg, "__origin__", None) in _typing_names("Literal") else [arg]
+        )
+    return tuple(flat)
+
+
+def _is_required(hint: Any, required: bool) -> bool:
+    """Tell whether a TypedDict's key is required; under postponed annotations only the resolved hint says it."""
+    origin = getattr(hint, "__origin__", None)
+    if origin in _typing_names("ReadOnly") or getattr(hint, "__metadata__", None) is not None:
+        inner = origin if getattr(hint, "__metadata__", None) is not None else hint.__args__[0]
+        return _is_required(inner, required)
+    if origin in _typing_names("NotRequired"):
+        return False
+    return True if origin in _typing_names("Required") else required
+
+
+def _is_enum(cls: Any) -> bool:
+    enum = sys.modules.get("enum")
+    return enum is not None and isinstance(cls, enum.EnumMeta)
+
+
+def _is_pydantic_class(cls: Any) -> bool:
+    if "pydantic" not in sys.modules:
+        return False
+    return (
+        hasattr(cls, "__pydantic_validator__")
+        or hasattr(cls, "__get_pydantic_core_schema__")
+        or (getattr(cls, "__module__", "").startswith("pydantic") and not hasattr(cls, "__dataclass_fields__"))
+    )

@@ -1,0 +1,129 @@
+"""The words of a fault: paths, kinds of values, bounds. Inputs and outputs tell what is wrong in the same ones."""
+
+from __future__ import annotations
+
+from .errors import shorten
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, TypeAlias
+
+    from .errors import Fault
+    from .ports import Constraints
+
+    #: Where a value stands: None is the root, else (path of the parent, key or index).
+    Path: TypeAlias = "tuple[Path, str | int] | None"
+
+__all__ = ["Check", "bounds_fault", "json_kind", "path_text"]
+
+
+class Check:
+    """A compiled port type.
+
+    Attributes:
+        accepts: value -> whether it may pass unchanged. False says only that `convert` has to look.
+        convert: (value, path, faults) -> the value for the node; adds to `faults` where it does not fit.
+    """
+
+    __slots__ = ("accepts", "convert")
+
+    def __init__(
+        self, accepts: Callable[[Any], bool], convert: Callable[[Any, Path, list[Fault]], Any] | None = None
+    ) -> None:
+        self.accepts = accepts
+        if convert is not None:
+            self.convert = convert
+
+
+def path_text(path: Path, root: str = "$") -> str:
+    """Return a path as people read it: `$.box[2]["a b"]` (ERR-19)."""
+    keys: list[str | int] = []
+    while path is not None:
+        path, key = path
+        keys.append(key)
+    text = root
+    for key in reversed(keys):
+        if isinstance(key, int):
+            text += f"[{key}]"
+        elif key.isidentifier():
+            text += f".{key}"
+        else:
+            text += f'["{key}"]'
+    return text
+
+
+def json_kind(value: object) -> str:
+    """Return what a value is in the words of the messages, with the value where it is short."""
+    if value is None:
+        return "null"
+    kinds = ((bool, "the truth value"), (str, "the text"), (int, "the integer"), (float, "the number"))
+    for cls, kind in kinds:
+        if isinstance(value, cls):
+            return f"{kind} {shorten(value) if cls is not bool else str(value).lower()}"
+    if isinstance(value, (list, tuple)):
+        return f"a list of {len(value)}"
+    if isinstance(value, dict):
+        return "an object"
+    return f"a {type(value).__qualname__}"
+
+
+def bounds_fault(constraints: Constraints) -> Callable[[Any], str | None]:
+    """Return a function: value -> what is wrong with it, or None."""
+    tests: list[Callable[[Any], str | None]] = []
+    for name, bound in constraints.given():
+        tests.append(_bound_test(name, bound))
+    for predicate in constraints.predicates:
+        tests.append(_predicate_test(predicate))
+    if len(tests) == 1:
+        return tests[0]
+
+    def check(value: Any) -> str | None:
+        for test in tests:
+            message = test(value)
+            if message is not None:
+                return message
+        return None
+
+    return check
+
+
+def _bound_test(name: str, bound: Any) -> Callable[[Any], str | None]:
+    if name == "ge":
+        return lambda v: None if v >= bound else f"expected at least {bound}, got {shorten(v)}"
+    if name == "gt":
+        return lambda v: None if v > bound else f"expected more than {bound}, got {shorten(v)}"
+    if name == "le":
+        return lambda v: None if v <= bound else f"expected at most {bound}, got {shorten(v)}"
+    if name == "lt":
+        return lambda v: None if v < bound else f"expected less than {bound}, got {shorten(v)}"
+    if name == "multiple_of":
+        return lambda v: None if _is_multiple(v, bound) else f"expected a multiple of {bound}, got {shorten(v)}"
+    if name == "min_length":
+        return lambda v: None if len(v) >= bound else f"expected a length of at least {bound}, got {len(v)}"
+    if name == "max_length":
+        return lambda v: None if len(v) <= bound else f"expected a length of at most {bound}, got {len(v)}"
+    import re
+
+    search = re.compile(bound).search
+    return lambda v: None if search(v) else f"expected a text that matches {bound!r}, got {shorten(v)}"
+
+
+def _is_multiple(value: float, of: float) -> bool:
+    rest = value % of
+    if isinstance(value, int) and isinstance(of, int):
+        return rest == 0
+    slack = abs(value) / 1e9  # 0.3 is no exact multiple of 0.1 in binary; pydantic grants the same
+    return abs(rest) <= slack or abs(abs(rest) - abs(of)) <= slack
+
+
+def _predicate_test(predicate: Callable[[Any], Any]) -> Callable[[Any], str | None]:
+    name = getattr(predicate, "__qualname__", None) or repr(predicate)
+
+    def test(value: Any) -> str | None:
+        try:
+            return None if predicate(value) else f"expected a value that satisfies {name}, got {shorten(value)}"
+        except Exception as error:  # noqa: BLE001  # the author's own code: that it failed is its verdict
+            return f"{name} failed on {shorten(value)}: {error}"
+
+    return test

@@ -1,0 +1,1 @@
+"""Octonode IPC v1: requests and answers as JSON lines. docs/octonode-wire.md lists its rules."""

@@ -1,0 +1,241 @@
+"""Pure: a line -> a request, and answers -> lines. The only module that knows the wire's spelling."""
+
+from __future__ import annotations
+
+from .._quick import loads, to_ascii_json, to_json
+from ..errors import Fault, OutputsError, RemoteProtocolError
+from ..faults import json_kind, path_text
+from ..values import find_surrogate
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..failures import Failure
+    from .lines import OverlongLine
+
+__all__ = [
+    "PROTOCOL",
+    "UNKNOWN_ID",
+    "Request",
+    "failure_line",
+    "manifest_line",
+    "overlong_error",
+    "parse_request",
+    "result_line",
+]
+
+PROTOCOL = "1"
+
+#: Stands for the id of a line whose own can't be read (RES-3).
+UNKNOWN_ID = "unknown"
+
+_HEAD = '{"octonode":"1","type":"'
+
+
+class Request:
+    """A request of the engine's.
+
+    Attributes:
+        type: "invoke" or "describe".
+        request_id: Its `invocationId`.
+        node: Which node, or None.
+        inputs: The inputs, {} where there are none.
+        config, attempt, env, run_id, deadline_ms: Of its context.
+    """
+
+    __slots__ = ("attempt", "config", "deadline_ms", "env", "inputs", "node", "request_id", "run_id", "type")
+
+    config: dict[str, Any]
+    attempt: int
+    env: str | None
+    run_id: str | None
+    deadline_ms: float | None
+
+    def __init__(self, type_: str, request_id: str, node: str | None, inputs: dict[str, Any]) -> None:
+        self.type, self.request_id, self.node, self.inputs = type_, request_id, node, inputs
+        self.config, self.attempt = {}, 1
+        self.env = self.run_id = self.deadline_ms = None
+
+
+def parse_request(line: bytes) -> Request:
+    """Read one line.
+
+    Raises:
+        RemoteProtocolError: It is no request; the error has the id, where one can be read (RES-4), and a fault for each
+            wrong place.
+    """
+    try:
+        text = line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        bad = f"the line is no UTF-8 (byte {error.start} is 0x{line[error.start]:02x})"
+        raise RemoteProtocolError(bad) from None  # LINE-6
+    try:
+        envelope = loads(text)
+    except RecursionError:
+        raise RemoteProtocolError("the line is nested too deep", request_id=_recover_id(text)) from None  # LINE-12
+    except ValueError as error:
+        raise RemoteProtocolError(f"the line is no JSON: {error}", request_id=_recover_id(text)) from None  # LINE-7
+    if not isinstance(envelope, dict):  # REQ-1
+        raise RemoteProtocolError(f"expected a JSON object as request, got {json_kind(envelope)}")
+    get = envelope.get
+    type_, request_id, node, inputs, context = (
+        get("type"),
+        get("invocationId"),
+        get("node", _ABSENT),
+        get("inputs", _ABSENT),
+        get("context", _ABSENT),
+    )
+    if get("octonode") != PROTOCOL or type(request_id) is not str or type_ not in ("invoke", "describe"):
+        raise _not_an_envelope(envelope)
+    node_id = None if node is _ABSENT else node
+    faults = []
+    if node is not _ABSENT and type(node) is not str:  # REQ-5
+        faults.append(Fault("$.node", f"expected the id of a node, got {json_kind(node)}; leave it out or give a text"))
+    if type_ == "describe":  # REQ-15
+        if faults:
+            raise RemoteProtocolError(_summary(faults), request_id=request_id, faults=faults)
+        return Request(type_, request_id, node_id, {})
+    if inputs is _ABSENT:  # REQ-10
+        inputs = {}
+    elif type(inputs) is not dict:  # REQ-11
+        faults.append(Fault("$.inputs", f"expected an object with a value for each input, got {json_kind(inputs)}"))
+    request = Request(type_, request_id, node_id, inputs)
+    if context is not _ABSENT and context != {}:  # CTX-1
+        _read_context(context, request, faults)
+    if faults:
+        raise RemoteProtocolError(_summary(faults), request_id=request_id, faults=faults)
+    return request
+
+
+_ABSENT: Any = object()
+
+
+def _not_an_envelope(envelope: dict[str, Any]) -> RemoteProtocolError:
+    faults = []
+    version, type_, request_id = envelope.get("octonode"), envelope.get("type"), envelope.get("invocationId")
+    if version != PROTOCOL:  # REQ-2
+        got = json_kind(version) if "octonode" in envelope else "nothing"
+        faults.append(Fault("$.octonode", f"expected the text '1', the version of the protocol, got {got}"))
+    if type_ not in ("invoke", "describe"):  # REQ-3
+        got = json_kind(type_) if "type" in envelope else "nothing"
+        faults.append(Fault("$.type", f"expected 'invoke' or 'describe', got {got}"))
+    has_id = type(request_id) is str
+    if not has_id:  # REQ-4
+        got = json_kind(request_id) if "invocationId" in envelope else "nothing"
+        faults.append(Fault("$.invocationId", f"expected a text, which the answer repeats, got {got}"))
+    return RemoteProtocolError(_summary(faults), request_id=request_id if has_id else None, faults=faults)
+
+
+def _summary(faults: list[Fault]) -> str:
+    return "the request is no envelope of this protocol: " + "; ".join(f"{f.path}: {f.message}" for f in faults)
+
+
+def _read_context(context: Any, request: Request, faults: list[Fault]) -> None:
+    """Read `context` into the request (CTX-1 to CTX-8)."""
+    if type(context) is not dict:
+        faults.append(Fault("$.context", f"expected an object, got {json_kind(context)}"))
+        return
+    for key, attribute in (("runId", "run_id"), ("env", "env")):
+        value = context.get(key, _ABSENT)
+        if type(value) is str:
+            setattr(request, attribute, value)
+        elif value is not _ABSENT:
+            faults.append(Fault(f"$.context.{key}", f"expected a text, got {json_kind(value)}"))
+    config = context.get("config", _ABSENT)
+    if type(config) is dict:
+        request.config = config
+    elif config is not _ABSENT:
+        faults.append(Fault("$.context.config", f"expected an object, got {json_kind(config)}"))
+    attempt = _whole(context.get("attempt", 1))
+    if attempt is not None and attempt >= 1:
+        request.attempt = attempt
+    else:
+        got = json_kind(context["attempt"])
+        faults.append(Fault("$.context.attempt", f"expected an integer of at least 1, got {got}"))
+    deadline = context.get("deadlineMs", _ABSENT)
+    if deadline is not _ABSENT:
+        whole = _whole(deadline)
+        if whole is not None and whole > 0:
+            request.deadline_ms = whole
+        else:
+            got = json_kind(deadline)
+            faults.append(Fault("$.context.deadlineMs", f"expected a positive integer of milliseconds, got {got}"))
+
+
+def _whole(value: Any) -> int | None:
+    if type(value) is int:
+        return value
+    return int(value) if type(value) is float and value.is_integer() else None
+
+
+def _recover_id(text: str) -> str | None:
+    """Return the id in a line that can't be read as a whole, or None: its sender waits for an answer (RES-4).
+
+    Only an id before the first nested value counts: one inside the inputs is somebody else's.
+    """
+    key = '"invocationId"'
+    start = text.find(key)
+    if start < 0 or text.count("{", 0, start) > 1 or text.count("[", 0, start):
+        return None
+    rest = text[start + len(key) :].lstrip(" \t")
+    if not rest.startswith(":"):
+        return None
+    rest = rest[1:].lstrip(" \t")
+    end = 1
+    while (end := rest.find('"', end)) > 0:
+        try:
+            value = loads(rest[: end + 1])
+        except ValueError:
+            end += 1  # an escaped quote
+            continue
+        return value if isinstance(value, str) else None
+    return None
+
+
+def overlong_error(line: OverlongLine, limit: int) -> RemoteProtocolError:
+    """Return the error for a line over the limit (LINE-8)."""
+    return RemoteProtocolError(
+        f"the line has {line.size} bytes, over the limit of {limit}; raise it with --max-line-bytes or "
+        "OCTONODE_MAX_LINE_BYTES, or pass large data as a file",
+        request_id=_recover_id(line.head.decode("utf-8", "ignore")),
+    )
+
+
+def result_line(request_id: str, outputs: dict[str, Any], *, node: str) -> bytes:
+    """Return the answer of a call that succeeded (RES-5), with its LF (LINE-14).
+
+    Raises:
+        OutputsError: A text holds a lone surrogate, which no UTF-8 can carry, or the outputs are nested too deep.
+    """
+    try:
+        body = to_json(outputs)
+    except RecursionError:
+        raise OutputsError([Fault("$", "the outputs are nested too deep")], node=node) from None
+    line = f'{_HEAD}result","invocationId":{to_ascii_json(request_id)},"status":"ok","outputs":{body}}}\n'
+    try:
+        return line.encode("utf-8")
+    except UnicodeEncodeError:
+        path = find_surrogate(outputs)
+        assert not isinstance(path, bool)  # the id is ASCII here: the surrogate is in the outputs
+        message = "the text holds a lone surrogate, which is no character; replace it before returning"
+        raise OutputsError([Fault(path_text(path), message)], node=node) from None
+
+
+def failure_line(request_id: str, failure: Failure, *, type_: str = "result") -> bytes:
+    """Return the answer of a call or a describe that failed (RES-6, RES-8). What is not there is absent (RES-9)."""
+    error: dict[str, Any] = {"code": failure.code, "message": failure.message, "retryable": failure.retryable}  # ERR-4
+    if failure.details is not None:
+        error["details"] = failure.details  # ERR-5
+    if failure.stack is not None:
+        error["stack"] = failure.stack  # ERR-6
+    body = to_json(error)
+    line = f'{_HEAD}{type_}","invocationId":{to_ascii_json(request_id)},"status":"error","error":{body}}}\n'
+    return line.encode("utf-8")
+
+
+def manifest_line(request_id: str, manifest: dict[str, Any]) -> bytes:
+    """Return the answer to a describe (RES-7)."""
+    body = to_ascii_json(manifest)
+    line = f'{_HEAD}manifest","invocationId":{to_ascii_json(request_id)},"status":"ok","manifest":{body}}}\n'
+    return line.encode("utf-8")

@@ -1,0 +1,84 @@
+"""A node's manifest: what it says of itself when it is asked to describe (MAN-1 and following)."""
+
+from __future__ import annotations
+
+from .errors import DefinitionError, Fault
+from .field import MISSING
+from .schema import object_schema
+from .values import Policy, compile_dump
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .nodes import Node
+    from .ports import Port
+
+__all__ = ["manifest"]
+
+
+def manifest(node: Node) -> dict[str, Any]:
+    """Return the manifest of a node as a JSON object. What the author did not give is absent, not null (MAN-17).
+
+    Raises:
+        DefinitionError: A hint or a default can't be described.
+    """
+    from .docstrings import read_docstring
+
+    description, texts = read_docstring(node.doc)
+    inputs = [_described(port, texts) for port in node.inputs]
+    outputs = node.outputs
+    defaults = _defaults(node)
+    made: dict[str, Any] = {"id": node.id, "language": "python"}  # MAN-1, MAN-2
+    if node.label is not None:
+        made["label"] = node.label  # MAN-3
+    text = node.description if node.description is not None else description
+    if text or node.description is not None:
+        made["description"] = text  # MAN-4
+    if node.symbol is not None:
+        made["symbol"] = node.symbol  # MAN-5
+    if node.icon is not None:
+        made["icon"] = node.icon  # MAN-11
+    if defaults:
+        made["defaults"] = defaults  # MAN-6
+    try:
+        made["inputs"] = object_schema(
+            inputs, outputs=False, policy=node.policy, defaults=defaults, rest=node.rest_type
+        )  # MAN-7
+        made["outputs"] = object_schema(outputs, outputs=True, policy=node.policy)  # MAN-8
+    except DefinitionError as error:
+        raise DefinitionError(error.problem, node=node.id, way_out=error.way_out) from error
+    if node.config is not None:
+        made["config"] = node.config  # MAN-12
+    if node.workflow_id is not None:
+        made["workflowId"] = node.workflow_id  # MAN-13
+    return made
+
+
+def _described(port: Port, texts: dict[str, str]) -> Port:
+    """Return the port with the docstring's text, where the hint itself says nothing."""
+    if port.description is not None or port.name not in texts:
+        return port
+    from copy import copy
+
+    described = copy(port)
+    described.description = texts[port.name]
+    return described
+
+
+def _defaults(node: Node) -> dict[str, Any]:
+    """Return the JSON forms of the fixed defaults. A default without one (NaN) works, but can't be told."""
+    policy = Policy()
+    defaults: dict[str, Any] = {}
+    for port in node.inputs:
+        if port.default is MISSING:
+            continue
+        check = compile_dump(port.type, policy)
+        if check.accepts(port.default):
+            defaults[port.name] = port.default
+            continue
+        faults: list[Fault] = []
+        value = check.convert(port.default, None, faults)
+        if not faults:
+            defaults[port.name] = value
+    return defaults

@@ -1,0 +1,495 @@
+"""`@node` and the definition that it makes of a function. The function itself comes back unchanged."""
+
+from __future__ import annotations
+
+import sys
+
+from .carry import Carrier
+from .errors import DefinitionError, Fault
+from .field import MISSING
+from .hints import KEYWORD, POSITIONAL_ONLY, VAR_KEYWORD, VAR_POSITIONAL, read_signature
+from .ports import Array, Port, Record, Rich, uses
+from .values import Policy, compile_dump
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from typing import Any, Literal, TypeVar, overload
+
+    from .hints import Parameter, Signature
+    from .ports import PortType
+    from .secrets import Secret
+
+    F = TypeVar("F", bound=Callable[..., Any])
+
+__all__ = ["Node", "all_nodes", "node", "node_of"]
+
+_nodes: dict[Any, Node] = {}
+
+_STREAM_NAMES = {"Iterator", "Generator", "AsyncIterator", "AsyncGenerator"}
+_STREAM_NAMES_OF_GENERATORS = _STREAM_NAMES | {"Iterable", "AsyncIterable"}
+_AWAITABLE_NAMES = {"Awaitable", "Coroutine"}
+
+#: Defaults may be what a host can't be told (NaN): they stay in the process.
+_LENIENT = Policy(non_finite="keep", big_integers="text", raw_bytes=True)
+
+
+class Node:
+    """One node: a function, what the author said of it, and the ports that its hints make.
+
+    Attributes:
+        fn: The function as it was decorated.
+        id: Stable id, unique within its module.
+        module: Name of the module in which it was decorated.
+        inputs, outputs: The ports.
+        record: The declared type of several outputs, or None for a single value.
+        streams: Whether the function is a generator whose values are partial outputs.
+        context_name: The parameter that takes the Context, or None.
+        rest_type: Type of further inputs of a dynamic node, or None.
+    """
+
+    def __init__(
+        self, fn: Callable[..., Any], options: dict[str, Any], *, module: str, locals_: Mapping[str, Any]
+    ) -> None:
+        from .hints import callable_name
+
+        self.fn, self.module = fn, module
+        self.name = callable_name(fn)
+        identifier = options["id"]
+        self.id: str = self.name if identifier is None else identifier
+        self.namespace: str | None = options["namespace"]
+        self.label: str | None = options["label"]
+        self.description: str | None = options["description"]
+        self.icon: str | None = options["icon"]
+        self.symbol: str | None = options["symbol"]
+        self.output_name: str | None = options["output"]
+        self.config: dict[str, Any] | None = options["config"]
+        self.workflow_id: str | None = options["workflow_id"]
+        self.requires_vram_gb: float | None = options["requires_vram_gb"]
+        self.dynamic: bool = options["dynamic"]
+        self.retry_on: tuple[Any, ...] = tuple(options["retry_on"])
+        self.secrets: list[Secret] = []
+        self.policy = Policy(non_finite=options["non_finite"], big_integers=options["big_integers"])
+        self._check_options(options)
+        self._locals = locals_
+        self._read = False
+        self._inputs: list[Port] = []
+        self._outputs: list[Port] = []
+        self._signature: Signature | None = None
+        self.record: Record | None = None
+        self.streams = False
+        self.context_name: str | None = None
+        self.context_positional = False
+        self.rest_type: PortType | None = None
+        self.rest_name: str | None = None
+        self.positional: list[str] = []
+        self.variadic: str | None = None
+        try:
+            self._read_hints()
+        except NameError:
+            # The name may be defined further down in the module; `load` and the first use look again.
+            self._read = False
+
+    def __repr__(self) -> str:
+        return f"<Node {self.id!r} of {self.module}>"
+
+    def _check_options(self, options: dict[str, Any]) -> None:
+        texts = ("id", "namespace", "label", "description", "icon", "symbol", "output", "workflow_id")
+        for name in texts:
+            value = options[name]
+            if value is not None and type(value) is not str:
+                raise DefinitionError(f"{name}={value!r} is no text", node=self.name, way_out=f"write {name}='...'")
+        if not self.id or self.id != self.id.strip() or "\n" in self.id:
+            raise DefinitionError(
+                f"the id {self.id!r} is no name", node=self.name, way_out="give a text such as 'scale'"
+            )
+        if self.symbol is not None and not 1 <= len(self.symbol.encode("utf-16-le", "surrogatepass")) // 2 <= 16:
+            raise DefinitionError(
+                f"the symbol {self.symbol!r} has not 1 to 16 characters",
+                node=self.id,
+                way_out="use a short glyph (an emoji outside of the basic plane counts twice)",
+            )  # MAN-5
+        if self.workflow_id == "" or self.output_name == "":
+            empty = "workflow_id" if self.workflow_id == "" else "output"
+            raise DefinitionError(f"{empty} is empty", node=self.id, way_out="leave it out or give a name")  # MAN-13
+        if self.icon is not None:
+            _check_icon(self.icon, self.id)
+        for name, allowed in (("non_finite", ("error", "null", "text")), ("big_integers", ("error", "text"))):
+            if options[name] not in allowed:
+                way_out = f"use one of {', '.join(map(repr, allowed))}"
+                raise DefinitionError(f"{name}={options[name]!r} is no policy", node=self.id, way_out=way_out)
+        for cls in self.retry_on:
+            if not (isinstance(cls, type) and issubclass(cls, BaseException)):
+                raise DefinitionError(f"retry_on holds {cls!r}", node=self.id, way_out="list exception classes")
+        if self.config is not None:
+            faults: list[Fault] = []
+            from .values import plain
+
+            self.config = plain(self.config, None, faults, Policy())
+            if not isinstance(self.config, dict) or faults:
+                why = f" ({faults[0].path}: {faults[0].message})" if faults else ""
+                raise DefinitionError(f"config is no JSON object{why}", node=self.id, way_out="give a dict")  # MAN-12
+        if options["secrets"]:
+            from .secrets import Secret
+
+            self.secrets = [one if isinstance(one, Secret) else Secret(one) for one in options["secrets"]]
+            for secret in self.secrets:
+                if type(secret.name) is not str or not secret.name.isidentifier():
+                    way_out = "name an environment variable, such as 'API_KEY'"
+                    raise DefinitionError(f"the secret {secret.name!r} is no name", node=self.id, way_out=way_out)
+
+    @property
+    def inputs(self) -> list[Port]:
+        """The input ports, in the order of the parameters."""
+        self.complete()
+        return self._inputs
+
+    @property
+    def outputs(self) -> list[Port]:
+        """The output ports; empty for a node that returns None."""
+        self.complete()
+        return self._outputs
+
+    @property
+    def signature(self) -> Signature:
+        """What the function says of itself."""
+        self.complete()
+        assert self._signature is not None  # complete() reads it or raises
+        return self._signature
+
+    @property
+    def doc(self) -> str:
+        """The docstring, without its indentation."""
+        return _dedent(self.signature.doc)
+
+    def complete(self) -> None:
+        """Read the hints, if names were missing when the function was decorated.
+
+        Raises:
+            DefinitionError: A name is still missing, or a hint can't be carried.
+        """
+        if self._read:
+            return
+        try:
+            self._read_hints()
+        except NameError as error:
+            raise DefinitionError(
+                f"an annotation uses a name that is not defined at run time ({error})",
+                node=self.id,
+                way_out="import it outside of `if TYPE_CHECKING:`, or define it in the module",
+            ) from error
+
+    def _read_hints(self) -> None:
+        try:
+            signature = read_signature(self.fn, self._locals)
+        except SyntaxError as error:
+            raise DefinitionError(
+                f"an annotation is no expression: {error.text or error.msg}", node=self.id, way_out="correct it"
+            ) from error
+        except TypeError as error:
+            raise DefinitionError(
+                f"{self.fn!r} has no signature to read ({error})",
+                node=self.id,
+                way_out="wrap it in a function with annotations",
+            ) from error
+        carrier = Carrier(self.id)
+        self._inputs, self.positional, self.variadic = [], [], None
+        self.context_name = self.rest_name = None
+        for parameter in signature.parameters:
+            self._read_parameter(parameter, carrier, signature)
+        if self.dynamic and self.rest_type is None:
+            raise DefinitionError(
+                "dynamic=True has no **kwargs to take further inputs", node=self.id, way_out="add **kwargs: Any"
+            )
+        self._check_names(self._inputs, "input")
+        for port in self._inputs:
+            self._check_default(port)
+        self._read_returns(signature, carrier)
+        self._check_names(self._outputs, "output")
+        self._signature = signature
+        self._read = True
+
+    def _read_parameter(self, parameter: Parameter, carrier: Carrier, signature: Signature) -> None:
+        if _is_context(parameter, signature):
+            if self.context_name is not None:
+                raise DefinitionError(
+                    "is a second Context", node=self.id, parameter=parameter.name, way_out="one is enough"
+                )
+            self.context_name = parameter.name
+            if parameter.kind == POSITIONAL_ONLY:
+                self.positional.append(parameter.name)
+            return
+        if parameter.kind in (VAR_POSITIONAL, VAR_KEYWORD):
+            star = "*" if parameter.kind == VAR_POSITIONAL else "**"
+            if not self.dynamic:
+                raise DefinitionError(
+                    f"takes any number of values ({star}{parameter.name})",
+                    node=self.id,
+                    parameter=parameter.name,
+                    way_out="name each input, or say @node(dynamic=True)",
+                )
+            hint = object if parameter.hint is MISSING else parameter.hint
+            port = carrier.port(parameter.name, hint, signature.scope)
+            if parameter.kind == VAR_KEYWORD:
+                self.rest_type, self.rest_name = port.type, parameter.name
+            else:
+                self.variadic = parameter.name
+                self._inputs.append(
+                    Port(
+                        parameter.name,
+                        Array(port.type, tuple),
+                        default=(),
+                        required=False,
+                        description=port.description,
+                    )
+                )
+            return
+        if parameter.hint is MISSING and parameter.name in ("self", "cls"):
+            raise DefinitionError(
+                "belongs to a method",
+                node=self.id,
+                parameter=parameter.name,
+                way_out="decorate a function, or a method bound to its object: node(tool.method)",
+            )
+        if parameter.lost_hint:
+            raise DefinitionError(
+                "has lost its annotation, since functools.wraps replaced those of the wrapper",
+                node=self.id,
+                parameter=parameter.name,
+                way_out=f"set it again: wrapper.__annotations__ |= {{{parameter.name!r}: ...}}",
+            )
+        port = carrier.port(parameter.name, parameter.hint, signature.scope, default=parameter.default)
+        self._inputs.append(port)
+        if parameter.kind == POSITIONAL_ONLY or (self._goes_by_place(signature) and parameter.kind < KEYWORD):
+            self.positional.append(parameter.name)
+
+    @staticmethod
+    def _goes_by_place(signature: Signature) -> bool:
+        """Whether named parameters have to be passed by place, since `*args` takes what follows them."""
+        return any(p.kind == VAR_POSITIONAL for p in signature.parameters)
+
+    def _check_names(self, ports: list[Port], what: str) -> None:
+        seen: set[str] = set()
+        for port in ports:
+            for name in (port.name, *port.aliases):
+                if name in seen:
+                    raise DefinitionError(f"two {what}s are called {name!r}", node=self.id, way_out="rename one")
+                seen.add(name)
+
+    def _check_default(self, port: Port) -> None:
+        """Refuse a default that its own hint does not allow. Rich types are left to the manifest and the first call."""
+        if port.default is MISSING or port.default is None:
+            return
+        if uses(lambda one: isinstance(one, Rich), port.type):
+            return
+        check = compile_dump(port.type, _LENIENT)
+        if check.accepts(port.default):
+            return
+        faults: list[Fault] = []
+        check.convert(port.default, None, faults)
+        if faults:
+            fault = faults[0]
+            place = "" if fault.path == "$" else f" at {fault.path}"
+            raise DefinitionError(
+                f"has the default {port.default!r}, which its own type refuses{place}: {fault.message}",
+                node=self.id,
+                parameter=port.name,
+                way_out="change the default or the annotation",
+            )
+
+    def _read_returns(self, signature: Signature, carrier: Carrier) -> None:
+        carrier.parameter = "the return"
+        hint = signature.returns
+        if hint is MISSING:
+            raise DefinitionError(
+                "has no annotation",
+                node=self.id,
+                parameter="the return",
+                way_out="write `-> str`, or `-> None` for a node without outputs",
+            )
+        origin_name = getattr(getattr(hint, "__origin__", None), "__name__", "")
+        args = getattr(hint, "__args__", ())
+        if origin_name in _AWAITABLE_NAMES and args:
+            hint = signature.scope.resolve(args[-1])
+            origin_name, args = (
+                getattr(getattr(hint, "__origin__", None), "__name__", ""),
+                getattr(hint, "__args__", ()),
+            )
+        generates = signature.is_generator or signature.is_async_generator
+        names = _STREAM_NAMES_OF_GENERATORS if generates else _STREAM_NAMES
+        bare = getattr(hint, "__name__", "") in names and not args
+        self.streams = generates or origin_name in names or bare
+        if self.streams:
+            if not (origin_name in names and args):
+                raise DefinitionError(
+                    "says nothing of the values that the generator yields",
+                    node=self.id,
+                    parameter="the return",
+                    way_out="write `-> Iterator[str]` (AsyncIterator for an async generator)",
+                )
+            hint = signature.scope.resolve(args[0])
+        port = carrier.port(self.output_name or "output", hint, signature.scope, place="the return")
+        port.required = True
+        self.record, self._outputs = None, [port]
+        if hint is None or hint is type(None):
+            self._outputs = []
+        elif self.output_name is None:
+            record = port.type if isinstance(port.type, Record) else carrier.model(port.type, signature.scope)
+            if record is not None:
+                self.record, self._outputs = record, [_as_output(field, record) for field in record.fields]
+
+
+def _as_output(field: Port, record: Record) -> Port:
+    """Return a record's field as an output port: it is always there, unless a TypedDict says NotRequired."""
+    return Port(
+        field.name,
+        field.type,
+        required=field.required or record.form != "typeddict",
+        title=field.title,
+        description=field.description,
+        examples=field.examples,
+    )
+
+
+def _is_context(parameter: Parameter, signature: Signature) -> bool:
+    """Tell whether a parameter takes the Context: by its annotation, never by its name.
+
+    The one exception is a parameter called `ctx` that a `functools.wraps` wrapper has added: wraps() takes away its
+    annotation, and with it the only other way to know.
+    """
+    if parameter.lost_hint:
+        return parameter.name == "ctx"
+    hint = parameter.hint
+    if hasattr(hint, "__metadata__"):
+        hint = hint.__origin__
+    args: tuple[Any, ...] = () if isinstance(hint, type) else getattr(hint, "__args__", ())
+    if len(args) == 2 and type(None) in args:  # `Context | None`
+        hint = signature.scope.resolve(args[0] if args[1] is type(None) else args[1])
+    return isinstance(hint, type) and getattr(hint, "__octonode_context__", False) is True
+
+
+def _check_icon(icon: str, node_id: str) -> None:
+    from .icons import ICONS
+
+    if icon in ICONS:
+        return
+    import difflib
+
+    near = difflib.get_close_matches(icon, sorted(ICONS), n=3, cutoff=0.5)
+    way_out = f"did you mean {' or '.join(map(repr, near))}?" if near else f"one of: {', '.join(sorted(ICONS))}"
+    raise DefinitionError(f"the icon {icon!r} is not one that the engine draws", node=node_id, way_out=way_out)  # ICO-2
+
+
+def _dedent(doc: str) -> str:
+    """Return a docstring without the indentation of its lines, as `inspect.cleandoc` does."""
+    lines = doc.expandtabs().splitlines()
+    margin = min((len(line) - len(line.lstrip()) for line in lines[1:] if line.strip()), default=0)
+    return "\n".join([lines[0].strip(), *(line[margin:].rstrip() for line in lines[1:])]).strip() if lines else ""
+
+
+if TYPE_CHECKING:
+
+    @overload
+    def node(fn: F, /) -> F: ...
+    @overload
+    def node(
+        *,
+        id: str | None = None,
+        namespace: str | None = None,
+        label: str | None = None,
+        description: str | None = None,
+        icon: str | None = None,
+        symbol: str | None = None,
+        output: str | None = None,
+        secrets: Iterable[str | Secret] = (),
+        config: Mapping[str, Any] | None = None,
+        retry_on: Iterable[type[BaseException]] = (),
+        requires_vram_gb: float | None = None,
+        dynamic: bool = False,
+        workflow_id: str | None = None,
+        non_finite: Literal["error", "null", "text"] = "error",
+        big_integers: Literal["error", "text"] = "error",
+    ) -> Callable[[F], F]: ...
+    def node(fn: Any = None, /, **options: Any) -> Any: ...
+
+else:
+
+    def node(
+        fn=None,
+        /,
+        *,
+        id=None,
+        namespace=None,
+        label=None,
+        description=None,
+        icon=None,
+        symbol=None,
+        output=None,
+        secrets=(),
+        config=None,
+        retry_on=(),
+        requires_vram_gb=None,
+        dynamic=False,
+        workflow_id=None,
+        non_finite="error",
+        big_integers="error",
+    ):
+        """Make a typed function a workflow node; it comes back unchanged.
+
+        Parameters become input ports, the return annotation the outputs, the docstring's first paragraph the
+        description. Usable bare (`@node`) or with options (`@node(icon="wand")`).
+
+        Args:
+            fn: The function, where the decorator is used bare.
+            id: Stable id in saved workflows; the function's name unless given. Renaming it breaks them.
+            namespace: First part of NodeTool's node type; the pack's or the file's name unless given.
+            label: Name shown to people.
+            description: Text shown to people; the docstring's first paragraph unless given.
+            icon: One of the names in `octonode_sdk.icons.ICONS`.
+            symbol: A glyph of at most 16 characters.
+            output: Name of the single output port, "output" unless given. With it a TypedDict, NamedTuple, dataclass or
+                model is one port instead of one a field.
+            secrets: Names (or `Secret`s) of what the node may read with `ctx.secret`.
+            config: Advisory default of the node's configuration.
+            retry_on: Exceptions that are worth a retry: their errors are marked retryable.
+            requires_vram_gb: Memory of the graphics card that a call needs.
+            dynamic: Whether the node takes further inputs, through `**kwargs`.
+            workflow_id: The workflow that the node stands for.
+            non_finite: What becomes of NaN and infinity in outputs: an error, null or text.
+            big_integers: What becomes of integers beyond 2**53 in outputs: an error or text.
+
+        Raises:
+            DefinitionError: An annotation is missing or can't be carried, or an option is wrong.
+        """
+        options = {name: value for name, value in locals().items() if name != "fn"}
+        frame = sys._getframe(1)
+        # Inside a function the annotations may name its locals, which string annotations can't reach by themselves.
+        at_module_level = frame.f_locals is frame.f_globals
+        known = {} if at_module_level else dict(frame.f_locals)
+        module = frame.f_globals.get("__name__", "__main__")
+        if fn is not None:
+            return _define(fn, options, module, known)
+        return lambda function: _define(function, options, module, known)
+
+
+def _define(fn: Any, options: dict[str, Any], module: str, locals_: Mapping[str, Any]) -> Any:
+    if isinstance(fn, type) or not callable(fn):
+        what = "a class" if isinstance(fn, type) else repr(fn)
+        name = getattr(fn, "__name__", repr(fn))
+        raise DefinitionError(f"@node is on {what}", node=name, way_out="put it on a function")
+    _nodes[fn] = Node(fn, options, module=module, locals_=locals_)
+    return fn
+
+
+def node_of(fn: Callable[..., Any]) -> Node:
+    """Return the definition that `@node` made of a function.
+
+    Raises:
+        KeyError: It is no node.
+    """
+    return _nodes[fn]
+
+
+def all_nodes() -> list[Node]:
+    """Return every node that this process has defined, in the order of definition."""
+    return list(_nodes.values())
