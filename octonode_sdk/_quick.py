@@ -56,6 +56,11 @@ def _fast_pair() -> tuple[Callable[[str], Any], Callable[[Any], str], Callable[[
             value, end = scan(text, start)
         except StopIteration as stop:
             raise ValueError(f"not JSON: expected a value at character {stop.value}") from None
+        except SystemError:
+            # Before Python 3.12 the scanner finds its exception only once json.decoder is loaded (LINE-7).
+            import json.decoder  # noqa: F401  # that it is loaded is the purpose
+
+            value, end = scan(text, start)
         if end != len(text) and text[end:].strip(" \t\r\n"):
             raise ValueError(f"not JSON: more text after the value, at character {end}")
         return value
@@ -96,6 +101,7 @@ def _pair() -> tuple[Callable[[str], Any], Callable[[Any], str], Callable[[Any],
 
 
 #: `loads(text)`: text -> value; ValueError for what is not JSON. NaN and Infinity are not.
-#: `to_json(value)`: value -> compact text. ValueError for NaN, infinity and cycles, TypeError for what JSON lacks.
+#: `to_json(value)`: value -> compact text, strict JSON (LINE-15). ValueError for NaN, infinity and cycles, TypeError
+#: for what JSON lacks.
 #: `to_ascii_json(value)`: the same with every other character escaped, so that a lone surrogate survives.
 loads, to_json, to_ascii_json = _pair()

@@ -45,7 +45,8 @@ class Plan:
     Args:
         node: The node.
         policy: The value policy of the wire; the node's own unless given.
-        environment: Returns the values of declared secrets by name, "" for those that are not set.
+        environment: Returns the values of declared secrets by name, "" for those that are not set; the process's
+            environment unless given.
     """
 
     def __init__(
@@ -58,9 +59,10 @@ class Plan:
         self.node = node
         self.fn = node.fn
         policy = policy or node.policy
-        self._inputs = [_Input(port, compile_check(port.type, raw_bytes=policy.raw_bytes)) for port in node.inputs]
+        wire = {"raw_bytes": policy.raw_bytes, "non_finite": policy.non_finite == "keep"}
+        self._inputs = [_Input(port, compile_check(port.type, **wire)) for port in node.inputs]
         self._known = frozenset(name for port in node.inputs for name in (port.name, *port.aliases))
-        self._rest = None if node.rest_type is None else compile_check(node.rest_type, raw_bytes=policy.raw_bytes)
+        self._rest = None if node.rest_type is None else compile_check(node.rest_type, **wire)
         self._outputs = [(port, compile_dump(port.type, policy)) for port in node.outputs]
         self._record = None if node.record is None else compile_dump(node.record, policy)
         self.streams = node.streams
@@ -68,29 +70,28 @@ class Plan:
         self.context_name = node.context_name
         self._positional = tuple(node.positional)
         self._variadic = node.variadic
-        self._required_secrets = [secret.name for secret in node.secrets if secret.required]
-        self._secret_names = [secret.name for secret in node.secrets]
+        #: Whether the node declares secrets.
+        self.wants_secrets = bool(node.secrets)
         self._environment = environment
 
     def secrets(self) -> dict[str, str]:
         """Return the values of the declared secrets, and mask them from now on.
 
         Raises:
-            CredentialError: A required one is not set. Names all that are missing.
+            CredentialError: A required one is not set. Names all that are missing (CTX-12).
         """
-        if not self._secret_names or self._environment is None:
-            return {}
-        from .secrets import remember_secrets
+        from .secrets import read_environment, remember_secrets
 
-        values = self._environment(self._secret_names)
+        read = self._environment or read_environment
+        values = read([secret.name for secret in self.node.secrets])
         remember_secrets(values.values())
-        missing = [name for name in self._required_secrets if not values.get(name)]
+        missing = [secret.name for secret in self.node.secrets if secret.required and not values.get(secret.name)]
         if missing:
             raise CredentialError(missing, node=self.node.id)
         return values
 
     def bind(self, inputs: dict[str, Any], context: Context | None) -> tuple[list[Any], dict[str, Any]]:
-        """Return the arguments of the call: defaults merged, every value checked.
+        """Return the arguments of the call: defaults merged, every value checked (REQ-17).
 
         What becomes of an input that is left out or null is the table of docs/inputs.md.
 
@@ -105,7 +106,7 @@ class Plan:
                 value = inputs.get(name, MISSING)
                 if value is MISSING and one.aliases:
                     value = next((inputs[alias] for alias in one.aliases if alias in inputs), MISSING)
-                if value is MISSING or (value is None and one.null_is_default):
+                if value is MISSING or (value is None and one.null_is_default):  # REQ-16
                     if one.default is not None:
                         arguments[name] = one.default()
                     else:
@@ -114,7 +115,7 @@ class Plan:
                     arguments[name] = value
                 else:
                     arguments[name] = one.convert(value, (None, name), faults)
-            if self._rest is not None:
+            if self._rest is not None:  # REQ-13
                 for name, value in inputs.items():
                     if name not in self._known:
                         rest = self._rest
@@ -126,7 +127,7 @@ class Plan:
             raise InputsError(faults, node=self.node.id)
         if self.context_name is not None:
             arguments[self.context_name] = context
-        if not self._positional:
+        if not self._positional and self._variadic is None:
             return [], arguments
         places = [arguments.pop(name) for name in self._positional]
         if self._variadic is not None:
@@ -137,17 +138,19 @@ class Plan:
         port = next(port for port in self.node.inputs if port.name == name)
         return f"is required: {type_text(port.type)}"
 
+    def knows(self, inputs: dict[str, Any]) -> bool:
+        """Tell whether each input has a port."""
+        return self._rest is not None or self._known.issuperset(inputs)
+
     def unknown_inputs(self, inputs: dict[str, Any]) -> list[str]:
         """Return the names of inputs that no port takes; they are ignored (REQ-12)."""
-        if self._rest is not None or self._known.issuperset(inputs):
-            return []
-        return [name for name in inputs if name not in self._known]
+        return [] if self._rest is not None else [name for name in inputs if name not in self._known]
 
     def outputs(self, value: Any) -> dict[str, Any]:
-        """Return what the function returned as a value for each declared port.
+        """Return what the function returned as a value for each declared port (RES-14).
 
         Raises:
-            OutputsError: It does not fit the declaration, or has no lossless form on the wire (ERR-11).
+            OutputsError: It does not fit the declaration (RES-16), or has no lossless form on the wire (ERR-11).
         """
         faults: list[Fault] = []
         made: dict[str, Any] = {}

@@ -11,8 +11,8 @@ from types import NoneType, UnionType
 
 from .errors import DefinitionError
 from .field import MISSING
-from .hints import Scope, hint_text
-from .metadata import Info, describe, is_field, is_pydantic_magic
+from .hints import Scope, class_scopes, closed, hint_text, own_annotations, owner_scope, peel, substitutes
+from .metadata import Info, describe, is_field, is_pydantic_magic, merge_bounds, possible_bounds
 from .ports import (
     ANY,
     NULL,
@@ -21,7 +21,6 @@ from .ports import (
     Array,
     Base64,
     Choice,
-    Constraints,
     FixedArray,
     Flags,
     Mapping,
@@ -101,15 +100,6 @@ _WAYS_OUT = {
 }
 _WAY_OUT = "use a JSON type (str, int, float, bool, list, dict), a TypedDict, a dataclass or a pydantic model"
 
-_NUMERIC = frozenset(("ge", "gt", "le", "lt", "multiple_of"))
-_LENGTHS = frozenset(("min_length", "max_length"))
-_BOUNDS_OF_KIND = {
-    "string": _LENGTHS | {"pattern"},
-    "integer": _NUMERIC,
-    "number": _NUMERIC,
-    "boolean": frozenset[str](),
-}
-
 
 def _typing_names(name: str) -> tuple[Any, ...]:
     """Return the objects called `name` in typing and typing_extensions, as far as these are loaded.
@@ -122,6 +112,8 @@ def _typing_names(name: str) -> tuple[Any, ...]:
 
 class Carrier:
     """Turns hints into port types for one node; remembers the records in the making, so that a type may hold itself.
+
+    One that has raised is not used again: it may remember half a record.
 
     Args:
         node: Id of the node, for messages.
@@ -195,22 +187,27 @@ class Carrier:
         origin = getattr(hint, "__origin__", None)
         if origin is None:
             return self._special(hint, scope, info)
-        return self._generic(hint, origin, getattr(hint, "__args__", ()), scope, info)
+        args = getattr(hint, "__args__", None)
+        if args is None and isinstance(origin, type):  # typing.List, without what it holds
+            return self._class(origin, scope)
+        return self._generic(hint, origin, args or (), scope, info)
 
     def _special(self, hint: Any, scope: Scope, info: Info | None) -> PortType:
         """Carry what is neither a class nor subscripted: Any, NewType, type variables, named aliases."""
         if hint in _typing_names("Any"):
             return ANY
         if hint in scope.substitutes:
-            return self.carry(scope.substitutes[hint], scope, info)
+            return self.carry(*scope.substitutes[hint], info)
         if hint in _typing_names("LiteralString") or hint in _typing_names("Text"):
             return _PLAIN[str]
         supertype = getattr(hint, "__supertype__", None)
         if supertype is not None:
             return self.carry(supertype, scope, info)
         if type(hint).__name__ == "TypeAliasType":
-            return self._alias(hint, hint, scope, info)
+            return self._alias(hint, (), scope, info)
         if type(hint).__name__ == "TypeVar":
+            if hasattr(hint, "has_default") and hint.has_default():
+                return self.carry(hint.__default__, scope, info)
             if hint.__bound__ is not None:
                 return self.carry(hint.__bound__, scope, info)
             if hint.__constraints__:
@@ -222,6 +219,19 @@ class Carrier:
 
     def _generic(self, hint: Any, origin: Any, args: tuple[Any, ...], scope: Scope, info: Info | None) -> PortType:
         """Carry a subscripted hint."""
+        name = getattr(origin, "__name__", "")
+        if isinstance(origin, type):  # asked first: the special forms of typing are no classes
+            if origin is tuple:
+                return self._tuple(args, scope)
+            if origin.__module__ in _CONTAINER_MODULES:
+                if name in _ARRAYS:
+                    container = _ARRAYS[name]
+                    item = self.carry(args[0], scope)
+                    if container is not list:
+                        self._check_hashable(item, hint)
+                    return Array(item, container)
+                if name in _MAPPINGS:
+                    return Mapping(self._key(args[0], scope, hint), self.carry(args[1], scope))
         if origin in _typing_names("Union"):
             return self._union(args, scope, info)
         if origin in _typing_names("Literal"):
@@ -230,38 +240,22 @@ class Carrier:
             if origin in _typing_names(transparent):
                 return self.carry(args[0], scope, info)
         if type(origin).__name__ == "TypeAliasType":
-            return self._alias(hint, origin, scope, info, args)
-        name, module = getattr(origin, "__name__", ""), getattr(origin, "__module__", "")
-        if module in _CONTAINER_MODULES:
-            if origin is tuple:
-                return self._tuple(args, scope)
-            if name in _ARRAYS:
-                container = _ARRAYS[name]
-                item = self.carry(args[0], scope) if args else ANY
-                if container is not list:
-                    self._check_hashable(item, hint)
-                return Array(item, container)
-            if name in _MAPPINGS:
-                key, value = args if args else (str, ANY)
-                return Mapping(self._key(key, scope, hint), ANY if value is ANY else self.carry(value, scope))
+            return self._alias(origin, args, scope, info)
         if isinstance(origin, type) and name not in _WAYS_OUT:
             return self._class(origin, scope, args, hint)
         return self._refuse_hint(hint)
 
-    def _alias(self, key: Any, alias: Any, scope: Scope, info: Info | None, args: tuple[Any, ...] = ()) -> PortType:
+    def _alias(self, alias: Any, args: tuple[Any, ...], scope: Scope, info: Info | None) -> PortType:
         """Carry `type X = ...`, which may refer to itself."""
+        key = (alias, *(closed(arg, scope) for arg in args))
         if key in self._aliases:
             made = self._aliases[key]
             self._used_aliases.add(id(made))
             return made
+        if alias.__name__ == "JsonValue" and str(alias.__module__).startswith("pydantic"):
+            return ANY
         made = self._aliases[key] = Alias(alias.__name__)
-        substitutes = {**scope.substitutes, **dict(zip(alias.__type_params__, args, strict=False))}
-        inner = Scope(scope.globals, scope.locals, substitutes)
-        try:
-            made.target = self.carry(alias.__value__, inner, info)
-        except BaseException:
-            del self._aliases[key]
-            raise
+        made.target = self.carry(alias.__value__, scope.of_alias(alias, args), info)
         if id(made) in self._used_aliases:
             return made
         del self._aliases[key]  # it holds no reference to itself: the name is only a spelling of its target
@@ -311,7 +305,8 @@ class Carrier:
         if any(is_pydantic_magic(item) for item in metadata):
             for item in metadata:
                 describe(item, info or Info())
-            return Rich(hint, object, hint_text(hint.__origin__))
+            nullable = _allows_none(hint.__origin__, scope)
+            return Rich(hint, object, hint_text(hint.__origin__), nullable=nullable)
         port_type = self.carry(hint.__origin__, scope, info)
         for item in metadata:
             bounds = describe(item, info or Info())
@@ -324,54 +319,26 @@ class Carrier:
         if isinstance(port_type, Union):
             members, left = [], set(bounds)
             for member in port_type.members:
-                fitting = {name: value for name, value in bounds.items() if name in _bounds_of(member)}
+                fitting = {name: value for name, value in bounds.items() if name in possible_bounds(member)}
                 left -= set(fitting)
                 members.append(self._bound(member, fitting) if fitting else member)
             if left:
                 self._refuse_bounds(port_type, left)
             return Union(members)
-        wrong = set(bounds) - _bounds_of(port_type)
+        wrong = set(bounds) - possible_bounds(port_type)
         if wrong:
             self._refuse_bounds(port_type, wrong)
         if isinstance(port_type, Scalar):
-            return Scalar(port_type.kind, self._merge(port_type.constraints, bounds))
+            return Scalar(port_type.kind, merge_bounds(port_type.constraints, bounds))
         if isinstance(port_type, Base64):
-            return Base64(self._merge(port_type.constraints, bounds), port_type.mutable)
+            return Base64(merge_bounds(port_type.constraints, bounds), port_type.mutable)
         if isinstance(port_type, Array):
-            return Array(port_type.item, port_type.container, self._merge(port_type.constraints, bounds))
+            return Array(port_type.item, port_type.container, merge_bounds(port_type.constraints, bounds))
         if isinstance(port_type, Mapping):
-            return Mapping(port_type.key, port_type.value, self._merge(port_type.constraints, bounds))
-        assert isinstance(port_type, Rich)  # _bounds_of gives the other types no bound
-        return Rich(port_type.hint, port_type.cls, port_type.name, self._merge(port_type.constraints, bounds))
-
-    def _merge(self, old: Constraints | None, new: dict[str, Any]) -> Constraints:
-        """Return the bounds of both; where both set one, the tighter stays."""
-        merged: dict[str, Any] = dict(old.given()) if old is not None else {}
-        predicates = (*(old.predicates if old is not None else ()), *new.get("predicates", ()))
-        for name, value in new.items():
-            if name == "predicates":
-                continue
-            if name in ("min_length", "max_length") and (type(value) is not int or value < 0):
-                self._refuse(f"has {name}={value!r}", "a length is an integer of at least 0")
-            if name == "pattern":
-                value = self._pattern(value)
-            if name not in merged or merged[name] == value:
-                merged[name] = value
-            elif name in ("ge", "gt", "min_length"):
-                merged[name] = max(merged[name], value)
-            elif name in ("le", "lt", "max_length"):
-                merged[name] = min(merged[name], value)
-            else:
-                self._refuse(f"has two different bounds {name}", "keep one")
-        return Constraints({**merged, "predicates": predicates})
-
-    def _pattern(self, pattern: Any) -> str:
-        import re
-
-        try:
-            return str(re.compile(pattern).pattern)
-        except (re.error, TypeError) as error:
-            return self._refuse(f"has the pattern {pattern!r}, which is no regular expression ({error})", "correct it")
+            return Mapping(port_type.key, port_type.value, merge_bounds(port_type.constraints, bounds))
+        assert isinstance(port_type, Rich)  # possible_bounds gives the other types no bound
+        merged = merge_bounds(port_type.constraints, bounds, rich=True)
+        return Rich(port_type.hint, port_type.cls, port_type.name, merged, nullable=port_type.nullable)
 
     def _class(self, cls: Any, scope: Scope, args: tuple[Any, ...] = (), hint: Any = None) -> PortType:
         """Carry a class, or a generic class with its arguments."""
@@ -383,47 +350,50 @@ class Carrier:
             return self._enum(cls)
         if (cls.__module__, cls.__qualname__) in _RICH or cls.__module__.partition(".")[0] == "pathlib":
             return Rich(cls, cls, cls.__name__)
+        if cls.__module__ == "collections.abc" and cls.__name__ in _ARRAYS:
+            return Array(ANY, _ARRAYS[cls.__name__])
+        if cls.__module__ == "collections.abc" and cls.__name__ in _MAPPINGS:
+            return Mapping(Scalar("string"), ANY)
         if _is_pydantic_class(cls):
-            return Rich(hint if hint is not None else cls, cls, cls.__name__)
-        key = hint if hint is not None else cls
+            return Rich(cls if hint is None else closed(hint, scope), cls, cls.__name__)
+        key = (cls, *(closed(arg, scope) for arg in args))
         if key in self._records:
             return self._records[key]
         form = record_form(cls)
         if form is None:
             if issubclass(cls, str) and cls.__module__ != "builtins":
                 self._refuse_hint(cls, "use str, or NewType for a name of its own")
-            return self._refuse_hint(hint if hint is not None else cls)
-        name = cls.__name__ if hint is None else hint_text(hint).rpartition("<locals>.")[2]
+            if hasattr(cls, "__dataclass_fields__"):
+                self._refuse_hint(cls, "put @dataclass on it as well: only its base class has one")
+            return self._refuse_hint(cls if hint is None else hint)
         doc = cls.__doc__ if cls.__doc__ and not cls.__doc__.startswith(f"{cls.__name__}(") else None
-        record = self._records[key] = Record(name, cls, form, doc)
-        parameters: tuple[Any, ...] = getattr(cls, "__parameters__", ()) or getattr(cls, "__type_params__", ())
-        substitutes = {**scope.substitutes, **dict(zip(parameters, args, strict=False))}
+        record = self._records[key] = Record(cls.__name__, cls, form, doc)
         outer = self.parameter
-        try:
-            record.fields = self._fields(record, cls, scope, substitutes)
-        except BaseException:
-            del self._records[key]  # half a record must not be found by the next try
-            raise
+        parameters: tuple[Any, ...] = getattr(cls, "__parameters__", ())
+        record.fields = self._fields(record, cls, scope, substitutes(parameters, args, scope))
         self.parameter = outer
         return record
 
-    def _fields(self, record: Record, cls: Any, scope: Scope, substitutes: dict[Any, Any]) -> list[Port]:
-        inner = scope.inside(cls, substitutes)
-        inner.locals = {**inner.locals, "__self_class__": cls}
+    def _fields(self, record: Record, cls: Any, scope: Scope, substitutes: dict[Any, tuple[Any, Scope]]) -> list[Port]:
+        scopes = class_scopes(cls, scope, substitutes)
         place = f"{self.parameter}.{{}}" if self.parameter else "{}"
         fields: list[Port] = []
         if record.form == "typeddict":
             for name, hint in cls.__annotations__.items():
-                resolved = inner.resolve(hint)
-                required = _is_required(resolved, name in cls.__required_keys__)
-                port = self.port(name, resolved, inner, place=place.format(name))
+                at = owner_scope(name, hint, scopes)
+                self.parameter = place.format(name)
+                resolved = at.resolve(hint)
+                required = _is_required(resolved, name in cls.__required_keys__, at)
+                port = self.port(name, resolved, at, place=place.format(name))
                 port.required = required and not port.has_default
                 fields.append(port)
         elif record.form == "namedtuple":
             for name in cls._fields:
-                hint = cls.__annotations__.get(name, object)
+                owner = next((one for one, _ in scopes if name in own_annotations(one)), cls)
+                hint = own_annotations(owner).get(name, object)
                 default = cls._field_defaults.get(name, MISSING)
-                fields.append(self.port(name, hint, inner, default=default, place=place.format(name)))
+                at = next(at for one, at in scopes if one is owner)
+                fields.append(self.port(name, hint, at, default=default, place=place.format(name)))
         else:
             missing = sys.modules["dataclasses"].MISSING
             for field in cls.__dataclass_fields__.values():
@@ -432,8 +402,7 @@ class Carrier:
                 if field._field_type.name == "_FIELD_INITVAR":
                     self.parameter = place.format(field.name)
                     self._refuse("is an InitVar, which an output could not give back", "make it a field")
-                owner = next((base for base in cls.__mro__ if field.name in _own_annotations(base)), cls)
-                at = inner if owner is cls else scope.inside(owner, substitutes)
+                at = next((at for one, at in scopes if field.name in own_annotations(one)), scopes[0][1])
                 default = MISSING if field.default is missing else field.default
                 port = self.port(field.name, field.type, at, default=default, place=place.format(field.name))
                 if field.default_factory is not missing:
@@ -449,19 +418,25 @@ class Carrier:
         return fields
 
     def model(self, port_type: PortType, scope: Scope) -> Record | None:
-        """Return a pydantic model as a record, for a node with an output port a field; None for other types."""
+        """Return a pydantic model or dataclass as a record, for a node with an output port a field; else None."""
         cls: Any = port_type.cls if isinstance(port_type, Rich) else None
-        fields = getattr(cls, "model_fields", None)
-        if not isinstance(fields, dict) or getattr(cls, "__pydantic_root_model__", False):
+        known = getattr(cls, "__pydantic_fields__", None)
+        if not isinstance(known, dict) or getattr(cls, "__pydantic_root_model__", False):
             return None
         record = Record(cls.__name__, cls, "model", cls.__doc__)
-        inner = scope.inside(cls)
-        for name, field in fields.items():
-            hint = field.rebuild_annotation()
-            port = self.port(field.serialization_alias or name, hint, inner, place=f"the return.{name}")
-            port.description = field.description
+        ((_, inner), *_) = class_scopes(cls, scope, {})
+        fields = [
+            (name, field, field.rebuild_annotation(), field.serialization_alias)
+            for name, field in known.items()
+            if not field.exclude
+        ]
+        decorators = cls.__pydantic_decorators__.computed_fields
+        fields += [(name, one.info, one.info.return_type, one.info.alias) for name, one in decorators.items()]
+        for name, field, hint, alias in fields:
+            port = self.port(alias or name, hint, inner, place=f"the return.{name}")
+            port.title, port.description, port.required = field.title, field.description, True
             record.fields.append(port)
-        record.attributes = {port.name: name for port, name in zip(record.fields, fields, strict=True)}
+            record.attributes[port.name] = name
         return record
 
     def _enum(self, cls: Any) -> PortType:
@@ -482,7 +457,7 @@ class Carrier:
 
     def _refuse_bounds(self, port_type: PortType, bounds: set[str]) -> NoReturn:
         names = ", ".join(sorted(bounds))
-        possible = sorted(_bounds_of(port_type) - {"predicates"})
+        possible = sorted(possible_bounds(port_type) - {"predicates"})
         way_out = f"it can have {', '.join(possible)}" if possible else "take the bound away"
         self._refuse(f"is {type_text(port_type)}, which can't have the bound {names}", way_out)
 
@@ -496,11 +471,12 @@ class Carrier:
         raise DefinitionError(problem, node=self.node, parameter=self.parameter, way_out=way_out)
 
 
-def _own_annotations(cls: type) -> dict[str, Any]:
-    """Return the annotations of a class's own body; those of its bases are read in their own modules."""
-    inherited = getattr(cls.__base__, "__annotations__", None)
-    own: dict[str, Any] = getattr(cls, "__annotations__", {})
-    return {} if own is inherited else own
+def _allows_none(hint: Any, scope: Scope) -> bool:
+    """Tell whether None is a value of a hint that only pydantic reads."""
+    hint, scope, _ = peel(hint, scope)
+    if isinstance(hint, UnionType) or getattr(hint, "__origin__", None) in _typing_names("Union"):
+        return any(_allows_none(one, scope) for one in hint.__args__)
+    return hint in (None, NoneType, object, *_typing_names("Any"))
 
 
 def record_form(cls: Any) -> str | None:
@@ -514,7 +490,9 @@ def record_form(cls: Any) -> str | None:
 
 def _exact(wire: Any) -> Any:
     """Return a member's value as the plain type that JSON has; a member of a text Enum is a text in a subclass."""
-    return str.__str__(wire) if isinstance(wire, str) else wire
+    if isinstance(wire, str):
+        return str.__str__(wire)
+    return int.__int__(wire) if isinstance(wire, int) and type(wire) is not bool else wire
 
 
 def _join(members: list[PortType]) -> PortType:
@@ -538,19 +516,6 @@ def _join(members: list[PortType]) -> PortType:
     return joined[0] if len(joined) == 1 else Union(joined)
 
 
-def _bounds_of(port_type: PortType) -> frozenset[str]:
-    """Return which bounds a type can have."""
-    if isinstance(port_type, Scalar):
-        return _BOUNDS_OF_KIND[port_type.kind] | {"predicates"}
-    if isinstance(port_type, (Base64, Array, Mapping)):
-        return _LENGTHS | {"predicates"}
-    if isinstance(port_type, Rich):
-        return _NUMERIC | _LENGTHS | {"pattern", "predicates"}
-    if isinstance(port_type, Union):
-        return frozenset[str]().union(*(_bounds_of(member) for member in port_type.members))
-    return frozenset()
-
-
 def _flat_literal(args: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return the values of a Literal, those of Literals inside it included."""
     flat: list[Any] = []
@@ -561,12 +526,14 @@ def _flat_literal(args: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(flat)
 
 
-def _is_required(hint: Any, required: bool) -> bool:
+def _is_required(hint: Any, required: bool, scope: Scope) -> bool:
     """Tell whether a TypedDict's key is required; under postponed annotations only the resolved hint says it."""
+    hint = scope.resolve(hint)
     origin = getattr(hint, "__origin__", None)
-    if origin in _typing_names("ReadOnly") or getattr(hint, "__metadata__", None) is not None:
-        inner = origin if getattr(hint, "__metadata__", None) is not None else hint.__args__[0]
-        return _is_required(inner, required)
+    if getattr(hint, "__metadata__", None) is not None:
+        return _is_required(origin, required, scope)
+    if origin in _typing_names("ReadOnly"):
+        return _is_required(hint.__args__[0], required, scope)
     if origin in _typing_names("NotRequired"):
         return False
     return True if origin in _typing_names("Required") else required

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 
 from .errors import Fault, shorten
-from .faults import Check, bounds_fault, json_kind, path_text
+from .faults import Check, Trial, bounds_fault, error_text, json_kind, path_text, settle
 from .field import MISSING
 from .ports import (
     SCALAR_NAMES,
@@ -28,6 +28,7 @@ from .ports import (
     Scalar,
     Union,
     type_text,
+    uses,
 )
 
 TYPE_CHECKING = False
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from .faults import Path
     from .ports import Port, PortType
 
-__all__ = ["compile_check", "fresh_default"]
+__all__ = ["compile_check", "flag_bits", "fresh_default"]
 
 _INFINITY = float("inf")
 
@@ -72,27 +73,29 @@ def _always(_value: Any) -> bool:
     return True
 
 
-def compile_check(port_type: PortType, *, raw_bytes: bool = False, memo: dict[int, Check] | None = None) -> Check:
+def compile_check(port_type: PortType, *, raw_bytes: bool = False, non_finite: bool = False) -> Check:
     """Compile a port type into a `Check`.
 
     Args:
         port_type: The type.
         raw_bytes: Whether the wire carries bytes as they are; else they are base64 text.
-        memo: Checks in the making, by identity, so that a type may contain itself.
+        non_finite: Whether the wire carries NaN and infinity, so that a number may be one.
     """
-    return _Compiler(raw_bytes, {} if memo is None else memo).compile(port_type)
+    return _Compiler(raw_bytes, non_finite).compile(port_type)
 
 
 class _Compiler:
-    def __init__(self, raw_bytes: bool, memo: dict[int, Check]) -> None:
-        self._raw_bytes, self._memo = raw_bytes, memo
+    def __init__(self, raw_bytes: bool, non_finite: bool) -> None:
+        self._raw_bytes, self._non_finite = raw_bytes, non_finite
+        #: Checks in the making, by identity, so that a type may contain itself.
+        self._memo: dict[int, Check] = {}
 
     def compile(self, port_type: PortType) -> Check:
         known = self._memo.get(id(port_type))
         if known is not None:
             return known
         if isinstance(port_type, Scalar):
-            return _scalar(port_type)
+            return _scalar(port_type, self._non_finite)
         if isinstance(port_type, Anything):
             return Check(_always, lambda value, _path, _faults: value)
         if isinstance(port_type, Null):
@@ -126,7 +129,7 @@ class _Compiler:
         fault_of = bounds_fault(port_type.constraints) if port_type.constraints else None
 
         def convert(value: Any, path: Path, faults: list[Fault]) -> Any:
-            if isinstance(value, (bytes, bytearray, memoryview)) and raw_bytes:
+            if raw_bytes and isinstance(value, (bytes, bytearray, memoryview)):
                 data = bytes(value)
             elif type(value) is str:
                 import binascii
@@ -139,10 +142,11 @@ class _Compiler:
             else:
                 faults.append(Fault(path_text(path), f"expected base64 text, got {json_kind(value)}"))
                 return None
-            message = fault_of(data) if fault_of else None
+            made = cls(data)
+            message = fault_of(made) if fault_of else None
             if message:
                 faults.append(Fault(path_text(path), message))
-            return cls(data)
+            return made
 
         return Check(_never, convert)
 
@@ -151,11 +155,12 @@ class _Compiler:
         container = port_type.container
         fault_of = bounds_fault(port_type.constraints) if port_type.constraints else None
         is_list = container is list
+        only_lengths = not _has_predicates(port_type) and container in (list, tuple)
 
         def accepts(value: Any) -> bool:
-            if not is_list or type(value) is not list or (fault_of is not None and fault_of(value)):
+            if not is_list or type(value) is not list or not all(map(item.accepts, value)):
                 return False
-            return all(map(item.accepts, value))
+            return fault_of is None or fault_of(value) is None
 
         def convert(value: Any, path: Path, faults: list[Fault]) -> Any:
             if not isinstance(value, (list, tuple)):
@@ -166,16 +171,19 @@ class _Compiler:
                 one if item.accepts(one) else item.convert(one, (path, index), faults)
                 for index, one in enumerate(value)
             ]
-            message = fault_of(items) if fault_of else None
+            made: Any = items
+            fits = len(faults) == before
+            if fits and not is_list:
+                try:
+                    made = container(items)
+                except TypeError as error:  # an unhashable item of a set
+                    faults.append(Fault(path_text(path), f"expected items for a {container.__name__}: {error}"))
+                    return None
+            # A set is as long as it is without doubles, and a predicate is for values that fit.
+            message = fault_of(made) if fault_of is not None and (fits or only_lengths) else None
             if message:
                 faults.append(Fault(path_text(path), message))
-            if len(faults) > before:
-                return None
-            try:
-                return items if is_list else container(items)
-            except TypeError as error:  # an unhashable item of a set
-                faults.append(Fault(path_text(path), f"expected items for a {container.__name__}: {error}"))
-                return None
+            return made if fits else None
 
         return Check(accepts, convert)
 
@@ -197,21 +205,24 @@ class _Compiler:
     def _mapping(self, port_type: Mapping) -> Check:
         check = self.compile(port_type.value)
         read_key = _key_reader(port_type.key)
+        only_lengths = not _has_predicates(port_type)
+        keys_are_texts = not self._raw_bytes  # JSON has no others; a wire that carries bytes may
         fault_of = bounds_fault(port_type.constraints) if port_type.constraints else None
 
         def accepts(value: Any) -> bool:
             return (
                 read_key is None
                 and type(value) is dict
-                and (fault_of is None or fault_of(value) is None)
+                and (keys_are_texts or all(type(key) is str for key in value))
                 and all(map(check.accepts, value.values()))
+                and (fault_of is None or fault_of(value) is None)
             )
 
         def convert(value: Any, path: Path, faults: list[Fault]) -> Any:
             if not isinstance(value, dict):
                 faults.append(Fault(path_text(path), f"expected an object, got {json_kind(value)}"))
                 return None
-            made = {}
+            before, made = len(faults), {}
             for key, one in value.items():
                 at = (path, key if isinstance(key, (str, int)) else str(key))
                 if read_key is not None:
@@ -225,9 +236,11 @@ class _Compiler:
                     faults.append(Fault(path_text(at), f"expected a text as key, got {json_kind(key)}"))
                     continue
                 made[key] = one if check.accepts(one) else check.convert(one, at, faults)
-            message = fault_of(value) if fault_of else None
-            if message:
-                faults.append(Fault(path_text(path), message))
+            fits = len(faults) == before
+            if fault_of is not None and (fits or only_lengths):
+                message = fault_of(made if fits else value)
+                if message:
+                    faults.append(Fault(path_text(path), message))
             return made
 
         return Check(accepts, convert)
@@ -235,6 +248,7 @@ class _Compiler:
     def _record(self, record: Record) -> Check:
         fields = [(field, self.compile(field.type)) for field in record.fields if field.name not in record.computed]
         build = _builder(record)
+        known = {name for field, _ in fields for name in (field.name, *field.aliases)}
 
         def convert(value: Any, path: Path, faults: list[Fault]) -> Any:
             if not isinstance(value, dict):
@@ -252,46 +266,65 @@ class _Compiler:
                 given[field.name] = one if check.accepts(one) else check.convert(one, (path, field.name), faults)
             if len(faults) > before:
                 return None
+            if isinstance(faults, Trial):
+                faults.lost += len(value.keys() - known)
             try:
                 return build(given)
             except Exception as error:  # noqa: BLE001  # __post_init__ of the author's class: its refusal is the fault
-                faults.append(Fault(path_text(path), f"{record.name} refused it: {error}"))
+                faults.append(Fault(path_text(path), f"{record.name} refused it: {error_text(error)}"))
                 return None
 
         return Check(_never, convert)
 
     def _union(self, union: Union) -> Check:
-        checks = [self.compile(member) for member in union.members]
-        pairs = list(zip(union.members, checks, strict=True))
-        if len(checks) == 2 and isinstance(union.members[1], Null):
-            first = checks[0]
+        pairs = [(member, self.compile(member)) for member in union.members]
+        first, rest = pairs[0][1], [check for _, check in pairs[1:]]
+        changing = [uses(_is_changing, member) for member in union.members]
+        if len(pairs) == 2 and isinstance(union.members[1], Null):
 
             def accepts(value: Any) -> bool:
                 return value is None or first.accepts(value)
+        elif not any(changing[:-1]):
+
+            def accepts(value: Any) -> bool:
+                return first.accepts(value) or any(check.accepts(value) for check in rest)
         else:
 
             def accepts(value: Any) -> bool:
-                return any(check.accepts(value) for check in checks)
+                for (member, check), changes in zip(pairs, changing, strict=True):
+                    if check.accepts(value):
+                        return True
+                    if changes and _same_kind(member, value):
+                        return False  # it comes first, and may make a date of the text that the next takes as it is
+                return False
 
         def convert(value: Any, path: Path, faults: list[Fault]) -> Any:
-            for check in checks:  # a part of a union may be exact where the whole was asked through a record
-                if check.accepts(value):
-                    return value
-            tried: list[tuple[PortType, list[Fault]]] = []
-            for member, check in _likeliest_first(pairs, value):
-                own: list[Fault] = []
-                made = check.convert(value, path, own)
-                if not own:
-                    return made
-                tried.append((member, own))
-            alike = [own for member, own in tried if _same_kind(member, value)]
-            if len(alike) == 1:
-                faults.extend(alike[0])
-            else:
-                faults.append(Fault(path_text(path), f"expected {type_text(union)}, got {json_kind(value)}"))
+            if accepts(value):  # a part of a union may be exact where the whole was asked through a record
+                return value
+            fits: list[tuple[Any, Trial]] = []
+            told: Trial | None = None
+            for member, check in sorted(
+                pairs, key=lambda pair: isinstance(pair[0], Scalar) and not pair[1].accepts(value)
+            ):
+                own = Trial()
+                made = value if check.accepts(value) else check.convert(value, path, own)
+                if own:
+                    if _same_kind(member, value) and (told is None or len(own) < len(told)):
+                        told = own  # the member that comes nearest says what is wrong
+                    continue
+                fits.append((made, own))
+                if not own.lost:
+                    break
+            if fits:
+                return settle(fits, faults)
+            faults.extend(told or [Fault(path_text(path), f"expected {type_text(union)}, got {json_kind(value)}")])
             return None
 
         return Check(accepts, convert)
+
+
+def _has_predicates(port_type: Array | Mapping) -> bool:
+    return port_type.constraints is not None and bool(port_type.constraints.predicates)
 
 
 def _refuser(port_type: PortType) -> Callable[[Any, Path, list[Fault]], Any]:
@@ -301,11 +334,11 @@ def _refuser(port_type: PortType) -> Callable[[Any, Path, list[Fault]], Any]:
     return convert
 
 
-def _scalar(port_type: Scalar) -> Check:
+def _scalar(port_type: Scalar, non_finite: bool) -> Check:
     kind = port_type.kind
     fault_of = bounds_fault(port_type.constraints) if port_type.constraints else None
     cls = {"string": str, "integer": int, "number": float, "boolean": bool}[kind]
-    if kind == "number":
+    if kind == "number" and not non_finite:
 
         def exact(value: Any) -> bool:
             return type(value) is float and -_INFINITY < value < _INFINITY
@@ -391,20 +424,23 @@ def _same_number(value: Any) -> tuple[Any, ...]:
     return (value,) if isinstance(value, (str, bool, int, float)) else ()
 
 
-def _flags(port_type: Flags) -> Check:
-    cls = port_type.cls
+def flag_bits(port_type: Flags) -> int:
+    """Return every bit that a member of a Flag has."""
     every = 0
-    for member in cls:
+    for member in port_type.cls.__members__.values():
         every |= member.value
+    return every
+
+
+def _flags(port_type: Flags) -> Check:
+    cls, every = port_type.cls, flag_bits(port_type)
 
     def convert(value: Any, path: Path, faults: list[Fault]) -> Any:
         number = int(value) if type(value) is float and value.is_integer() else value
-        if type(number) is not int or number < 0 or number & ~every:
-            faults.append(
-                Fault(path_text(path), f"expected {type_text(port_type)} (0 to {every}), got {json_kind(value)}")
-            )
-            return None
-        return cls(number)
+        if type(number) is int and number >= 0 and not number & ~every:
+            return cls(number)
+        faults.append(Fault(path_text(path), f"expected {type_text(port_type)} (0 to {every}), got {json_kind(value)}"))
+        return None
 
     return Check(_never, convert)
 
@@ -415,47 +451,74 @@ def _key_reader(key: PortType) -> Callable[[Any], Any] | None:
         return None
     if isinstance(key, Choice):
         by_text = {str(wire): member for wire, member in key.members}
-        return lambda text: by_text.get(str(text), MISSING)
+        return lambda text: by_text.get(str(text), MISSING) if type(text) in (str, int) else MISSING
     assert isinstance(key, Scalar)  # `carry` refuses other keys
     fault_of = bounds_fault(key.constraints) if key.constraints else None
+    is_integer = key.kind == "integer"
 
     def read(text: Any) -> Any:
-        made: Any = text
-        if key.kind == "integer":
-            digits = text[1:] if isinstance(text, str) and text[:1] == "-" else text
-            if isinstance(text, str) and not (digits.isascii() and digits.isdigit() and str(int(text)) == text):
-                return MISSING
-            made = int(text)
+        made = text
+        if is_integer and type(text) is str:
+            made = _whole_number(text)
+        if type(made) is not (int if is_integer else str):
+            return MISSING
         return MISSING if fault_of is not None and fault_of(made) else made
 
     return read
 
 
+def _whole_number(text: str) -> int | None:
+    """Return the integer that a text spells in its one canonical way, as a key of an object does, or None."""
+    try:
+        number = int(text)
+        return number if str(number) == text else None
+    except ValueError:  # no digits, or more than Python converts
+        return None
+
+
 def _builder(record: Record) -> Callable[[dict[str, Any]], Any]:
     """Return a function: fields -> the record's own object."""
-    if record.form == "typeddict":
-        defaults = [(f.name, fresh_default(f)) for f in record.fields if f.has_default]
-        if not defaults:
-            return lambda given: given
+    # The class fills in the rest by itself.
+    defaults = [(f.name, fresh_default(f)) for f in record.fields if f.has_default and not _is_filled_in(record, f)]
+    if defaults:
 
-        def build(given: dict[str, Any]) -> Any:
+        def complete(given: dict[str, Any]) -> dict[str, Any]:
             return {**{name: make() for name, make in defaults if name not in given}, **given}
+    else:
 
-        return build
+        def complete(given: dict[str, Any]) -> dict[str, Any]:
+            return given
+
+    if record.form == "typeddict":
+        return complete
     cls = record.cls
-    return lambda given: cls(**given)
+    return lambda given: cls(**complete(given))
 
 
-def _likeliest_first(pairs: list[tuple[PortType, Check]], value: Any) -> list[tuple[PortType, Check]]:
-    """Return a union's members with the records that know most of an object's keys first, so that none gets lost."""
-    if not isinstance(value, dict):
-        return pairs
+def _is_filled_in(record: Record, field: Port) -> bool:
+    """Tell whether a class makes a fresh default for a field by itself: a dataclass does, for its own defaults."""
+    if field.name in record.computed:
+        return True
+    own = record.cls.__dataclass_fields__.get(field.name) if record.form == "dataclass" else None
+    if own is None:
+        return False
+    return field.default is own.default or (
+        field.default_factory is not None and field.default_factory is own.default_factory
+    )
 
-    def unknown(pair: tuple[PortType, Check]) -> int:
-        member = pair[0]
-        return sum(key not in {f.name for f in member.fields} for key in value) if isinstance(member, Record) else 0
 
-    return sorted(pairs, key=unknown)
+_NUMBERS = ("integer", "number")
+
+
+def _is_changing(member: PortType) -> bool:
+    """Tell whether a type makes something of a value that another type might take as it is."""
+    if isinstance(member, Array):
+        return member.container is not list
+    if isinstance(member, Mapping):
+        return _key_reader(member.key) is not None
+    if isinstance(member, Choice):
+        return member.cls is not None
+    return isinstance(member, (Base64, FixedArray, Flags, Record, Rich))
 
 
 def _same_kind(member: PortType, value: Any) -> bool:
@@ -469,7 +532,7 @@ def _same_kind(member: PortType, value: Any) -> bool:
     if isinstance(value, bool):
         return isinstance(member, Scalar) and member.kind == "boolean"
     if isinstance(value, (int, float)):
-        return isinstance(member, Scalar) and member.kind in ("integer", "number")
+        return isinstance(member, (Choice, Flags)) or (isinstance(member, Scalar) and member.kind in _NUMBERS)
     if isinstance(value, str):
         if isinstance(member, Rich):
             return not member.is_object

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from time import monotonic
 
 from .errors import CallCancelledError, NodeError
@@ -26,10 +25,12 @@ if TYPE_CHECKING:
             """Show an intermediate value."""
 
 
-__all__ = ["LEVELS", "Context", "NullSink", "read_environment"]
+__all__ = ["LEVELS", "Context", "NullSink"]
 
 LEVELS = ("debug", "info", "warning", "error")
-_INFINITY = float("inf")
+
+#: The greatest number that a float holds; an integer may be beyond it.
+_GREATEST = 1.7976931348623157e308
 
 
 class NullSink:
@@ -49,7 +50,7 @@ _NULL_SINK = NullSink()
 
 
 class Context:
-    """One call's surroundings. Ask for it by annotation: `def resize(..., *, ctx: Context)`; it is no port.
+    """One call's surroundings (CTX-10). Ask for it by annotation: `def resize(..., *, ctx: Context)`; it is no port.
 
     Every argument has a default, so that a node can be called directly: `resize(image, ctx=Context())`.
 
@@ -61,7 +62,8 @@ class Context:
         request_id: This call. Octonode calls it the invocation id.
         node_id: The node: Octonode's node id, or the id of the node in NodeTool's graph.
         job_id, workflow_id, user_id: Who asked, as far as the host tells, else None.
-        deadline: When the host gives up on the call, in seconds of `time.monotonic()`, or None.
+        deadline: When the host gives up on the call, in seconds of `time.monotonic()`, or None. Nothing here stops the
+            call then (CTX-9).
     """
 
     __octonode_context__ = True
@@ -153,9 +155,9 @@ class Context:
             total: The whole work in that unit. None, 0 and what is not finite mean that it is unknown.
             message: A few words.
         """
-        if not -_INFINITY < done < _INFINITY:
+        if not -_GREATEST <= done <= _GREATEST:
             return
-        if total is not None and not 0 < total < _INFINITY:
+        if total is not None and not 0 < total <= _GREATEST:
             total = None
         self._sink.progress(self, done, total, message)
 
@@ -178,7 +180,7 @@ class Context:
         """Return the value of a declared secret; None for one that is not required and not set.
 
         Raises:
-            NodeError: The node did not declare it (`@node(secrets=[...])`).
+            NodeError: The node did not declare it (`@node(secrets=[...])`) (CTX-11).
         """
         if name not in self._secrets:
             known = ", ".join(sorted(self._secrets)) or "none"
@@ -199,8 +201,3 @@ class Context:
 
             shutil.rmtree(self._temp_dir, ignore_errors=True)
             self._temp_dir = None
-
-
-def read_environment(names: list[str]) -> dict[str, str]:
-    """Return the values of secrets from the environment; "" for those that are not set."""
-    return {name: os.environ.get(name, "") for name in names}

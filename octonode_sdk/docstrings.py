@@ -5,46 +5,84 @@ Read by `docstring_parser`, and only when a manifest is asked for.
 
 from __future__ import annotations
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from docstring_parser import Docstring
+
 __all__ = ["read_docstring"]
+
+#: What the parsers call the sections that hold parameters.
+_PARAMETERS = {"param", "parameter", "arg", "argument", "key", "keyword", "other_param"}
+
+#: Google-style sections beside those that the parser knows by itself.
+_MORE_SECTIONS = ("Keyword Args", "Keyword Arguments", "Other Parameters")
+
+#: A line that opens a section, so that the description ends before it.
+_HEADERS = {
+    "args",
+    "arguments",
+    "attributes",
+    "example",
+    "examples",
+    "keyword args",
+    "keyword arguments",
+    "other parameters",
+    "parameters",
+    "params",
+    "raises",
+    "returns",
+    "yields",
+}
 
 
 def read_docstring(doc: str) -> tuple[str, dict[str, str]]:
     """Return (description, text of each parameter) of a docstring.
 
     The description is the first paragraph, on one line. A docstring that no style fits has no parameter texts.
+
+    Example:
+        >>> read_docstring("Scale an image.\\n\\nArgs:\\n    width: in pixels")
+        ('Scale an image.', {'width': 'in pixels'})
     """
     if not doc.strip():
         return "", {}
-    import docstring_parser
+    from docstring_parser import ParseError
 
-    found: dict[str, str] = {}
-    description = ""
-    for style in (
-        docstring_parser.DocstringStyle.GOOGLE,
-        docstring_parser.DocstringStyle.NUMPYDOC,
-        docstring_parser.DocstringStyle.REST,
-    ):
+    best: dict[str, str] = {}
+    for parse in _parsers():
         try:
-            parsed = docstring_parser.parse(doc, style)
-        except docstring_parser.ParseError:
+            params = parse(doc).params
+        except ParseError:
             continue
-        texts = {
+        found = {
             name.strip().lstrip("*"): _one_line(param.description or "")
-            for param in parsed.params
+            for param in params
             for name in param.arg_name.split(",")
-            if param.args[:1] in (["param"], ["parameter"], ["arg"], ["argument"], ["key"], ["keyword"])
+            if param.args[0] in _PARAMETERS
         }
-        texts = {name: text for name, text in texts.items() if text}
-        if len(texts) > len(found) or not description:
-            found = texts if len(texts) > len(found) else found
-            description = _one_line(parsed.short_description or "")
-    return _first_paragraph(doc) or description, found
+        texts = {name: text for name, text in found.items() if text}
+        best = texts if len(texts) > len(best) else best
+    return _first_paragraph(doc), best
+
+
+def _parsers() -> list[Callable[[str], Docstring]]:
+    from docstring_parser import google, numpydoc, rest
+
+    more = [google.Section(title, "param", google.SectionType.MULTIPLE) for title in _MORE_SECTIONS]
+    return [google.GoogleParser([*google.DEFAULT_SECTIONS, *more]).parse, numpydoc.parse, rest.parse]
 
 
 def _first_paragraph(doc: str) -> str:
-    """Return the text before the first blank line, unless the docstring starts with a section or a field."""
-    paragraph = doc.strip().split("\n\n")[0]
-    return "" if paragraph.startswith(":") else _one_line(paragraph)
+    """Return the text before the first blank line, section or field."""
+    taken: list[str] = []
+    for line in doc.strip().splitlines():
+        text = line.strip()
+        if not text or text.startswith(":") or text.rstrip(":").lower() in _HEADERS:
+            break
+        taken.append(text)
+    return _one_line(" ".join(taken))
 
 
 def _one_line(text: str) -> str:

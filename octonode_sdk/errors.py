@@ -19,14 +19,15 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+    from typing import Any
 
 VALIDATION_ERROR = "VALIDATION_ERROR"
 RUNTIME_ERROR = "RUNTIME_ERROR"
 TIMEOUT = "TIMEOUT"
 NON_RETRYABLE = "NON_RETRYABLE"
 
-#: The codes that an `error` object may carry (ERR-1). A node never sends TIMEOUT: the engine makes it.
+#: The codes that an `error` object may carry (ERR-1). A node never sends TIMEOUT: the engine makes it (RES-13).
 CODES = (VALIDATION_ERROR, RUNTIME_ERROR, TIMEOUT, NON_RETRYABLE)
 
 __all__ = [
@@ -47,28 +48,59 @@ __all__ = [
     "OutputsError",
     "RemoteProtocolError",
     "shorten",
+    "text_filters",
 ]
+
+
+#: What a text passes through before it is cut. `secrets` puts its mask here: half a secret is not found any more.
+text_filters: list[Callable[[str], str]] = []
+
+#: Characters behind a cut that the filters see as well, so that they find what begins before it.
+_BEHIND_THE_CUT = 4096
 
 
 def shorten(value: object, limit: int = 60) -> str:
     """Return `repr(value)` cut to about `limit` characters; never raises.
 
-    A long container is cut before it is printed, so the cost does not grow with its size.
+    A long text or container is cut before it is printed, so the cost does not grow with its size.
     """
+    more = ""
     try:
         if isinstance(value, (str, bytes, bytearray)) and len(value) > limit:
-            text = repr(value[:limit]) + f"... ({len(value)} long)"
-        elif isinstance(value, (list, tuple, set, frozenset, dict)) and len(value) > 12:
+            text = repr(value[: limit + _BEHIND_THE_CUT])
+            more = f" ({len(value)} long)"
+        elif isinstance(value, (list, tuple, set, frozenset, dict)) and not _is_small(value):
             text = f"{type(value).__name__} of {len(value)} items"
         else:
             text = repr(value)
     except Exception:  # noqa: BLE001  # a broken __repr__ of the node's own class must not hide the fault being told
         text = f"<{type(value).__name__}>"
-    return text if len(text) <= limit + 30 else text[:limit] + "..."
+    for change in text_filters:
+        text = change(text)
+    return text + more if len(text) <= limit + 30 else f"{text[:limit]}...{more}"
+
+
+def _is_small(values: Any) -> bool:
+    """Tell whether a container is few scalars, so that its text is short."""
+    if len(values) > 12:
+        return False
+    items = [*values, *values.values()] if isinstance(values, dict) else values
+    return all(len(one) <= 60 if isinstance(one, (str, bytes)) else not hasattr(one, "__len__") for one in items)
+
+
+def _remake(cls: Any, args: tuple[object, ...], state: dict[str, Any]) -> Any:
+    """Build an unpickled exception without its `__init__`, whose arguments are not those that it hands on."""
+    error = cls.__new__(cls, *args)
+    error.__dict__.update(state)
+    return error
 
 
 class OctonodeError(Exception):
     """Base of all errors of this package that are ordinary exceptions."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Exceptions pickle as `cls(*args)`, which fits no class that builds its text from fields.
+        return _remake, (type(self), self.args, dict(self.__dict__))
 
 
 class DefinitionError(OctonodeError):
@@ -87,7 +119,7 @@ class DefinitionError(OctonodeError):
         self.problem, self.node, self.parameter, self.way_out = problem, node, parameter, way_out
         place = f"node {node!r}: " if node else ""
         if parameter:
-            place += f"{parameter} " if parameter == "the return" else f"parameter {parameter!r} "
+            place += f"{parameter} " if parameter.startswith("the return") else f"parameter {parameter!r} "
         super().__init__(place + problem + (f"; {way_out}" if way_out else ""))
 
 
@@ -130,7 +162,7 @@ class Fault:
     __hash__ = None  # type: ignore[assignment]  # compared by value in tests, never a key
 
     def to_dict(self) -> dict[str, str]:
-        """Return the entry of `details.errors` (ERR-6)."""
+        """Return the entry of `details.errors` (ERR-17)."""
         return {"path": self.path, "message": self.message}
 
 
@@ -161,7 +193,7 @@ class OutputsError(FaultsError):
 
 
 class CredentialError(OctonodeError):
-    """Declared secrets are missing from the environment; the node was not run (ERR-10)."""
+    """Declared secrets are missing from the environment; the node was not run (CTX-12)."""
 
     def __init__(self, names: Sequence[str], *, node: str) -> None:
         self.names, self.node = list(names), node
@@ -177,9 +209,9 @@ class NodeError(OctonodeError):
     Args:
         message: What happened, for people.
         retryable: Whether the same call may succeed later. False gives the code NON_RETRYABLE, True gives
-            RUNTIME_ERROR with `retryable` set (ERR-4, ERR-5).
+            RUNTIME_ERROR with `retryable` set (ERR-12, ERR-13).
         details: Anything of JSON that helps the reader.
-        code: A code of the author's own, such as "RATE_LIMITED". It travels inside `details` (ERR-8), since the
+        code: A code of the author's own, such as "RATE_LIMITED". It travels inside `details` (ERR-16), since the
             wire knows four codes only.
 
     Example:
@@ -187,15 +219,17 @@ class NodeError(OctonodeError):
         'RATE_LIMITED'
     """
 
+    # Of the class, so that a subclass whose `__init__` does not call this one has them too.
+    message: str = ""
+    retryable: bool = False
+    details: object = None
+    code: str | None = None
+
     def __init__(
         self, message: str = "", retryable: bool = False, details: object = None, *, code: str | None = None
     ) -> None:
         self.message, self.retryable, self.details, self.code = message, retryable, details, code
         super().__init__(message)
-
-    def __reduce__(self) -> tuple[object, ...]:
-        # Exceptions pickle by `args`; the other fields would be lost on the way back from a process pool.
-        return type(self), (self.message, self.retryable, self.details), {"code": self.code}
 
 
 class CallCancelledError(BaseException):

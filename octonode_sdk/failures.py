@@ -16,6 +16,7 @@ from .errors import (
     LoadError,
     NodeError,
     RemoteProtocolError,
+    shorten,
 )
 from .secrets import mask
 
@@ -24,9 +25,19 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any
 
+    from .errors import Fault
     from .nodes import Node
 
 __all__ = ["Failure", "failure_of", "scrub", "stack_of"]
+
+#: Longest stack that is sent, in characters: a retry loop may chain thousands of causes.
+_STACK_LIMIT = 200_000
+
+#: Frames of an exception that are shown, the last ones: what follows them is the same recursion.
+_FRAMES = 60
+
+#: Longest text, in characters, in place of a part of `details` that is not JSON.
+_PART_LIMIT = 500
 
 _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
@@ -52,6 +63,14 @@ class Failure:
 
 def failure_of(error: BaseException, node: Node | None = None) -> Failure:
     """Return what the wire says of an exception. Never raises, whatever the exception is made of (ERR-20)."""
+    try:
+        return _failure_of(error, node)
+    except BaseException as broken:  # noqa: BLE001  # the exception's own attributes and methods may do anything
+        name = type(error).__name__
+        return Failure(RUNTIME_ERROR, scrub(f"{name}: its report can't be made ({type(broken).__name__})"))
+
+
+def _failure_of(error: BaseException, node: Node | None) -> Failure:
     if isinstance(error, (FaultsError, RemoteProtocolError)):  # ERR-8, ERR-10, ERR-11
         faults = [fault.to_dict() for fault in error.faults]
         for fault in faults:
@@ -66,7 +85,7 @@ def failure_of(error: BaseException, node: Node | None = None) -> Failure:
     if isinstance(error, DefinitionError):
         return Failure(RUNTIME_ERROR, scrub(str(error)))
     if isinstance(error, NodeError):  # ERR-12, ERR-13
-        retryable = error.retryable is True
+        retryable = bool(error.retryable)
         code = RUNTIME_ERROR if retryable else NON_RETRYABLE
         message = scrub(_text_of(error)) or type(error).__name__
         return Failure(code, message, retryable=retryable, details=_details_of(error), stack=stack_of(error))
@@ -78,7 +97,7 @@ def failure_of(error: BaseException, node: Node | None = None) -> Failure:
 
 
 def _named(error: BaseException) -> str:
-    """Return the class of an exception with its text: `ValueError: no such colour`."""
+    """Return the class of an exception with its text: `ValueError: no such colour`. Never empty (ERR-2)."""
     name, text = type(error).__name__, _text_of(error)
     if name == "CancelledError" and not text:
         text = "a task that the node waited for was cancelled by its own library"
@@ -87,26 +106,46 @@ def _named(error: BaseException) -> str:
 
 def _text_of(error: BaseException) -> str:
     try:
-        return str(error)
+        return str.__str__(str(error))
     except BaseException as broken:  # noqa: BLE001  # the author's __str__ may fail, exit or interrupt: the call still has an answer
         return f"<its text can't be made: {type(broken).__name__}>"
 
 
 def _details_of(error: NodeError) -> Any:
     """Return the author's details, with the author's own code in them (ERR-16)."""
-    from .errors import Fault
+    details = _sendable(error.details)
+    if error.code is not None:
+        details = {**({} if details is None else _as_object(details)), "code": str(error.code)}
+    return _scrub_all(details)
+
+
+def _sendable(details: Any) -> Any:
+    """Return details as JSON, with a text in place of each part that JSON can't hold (ERR-20)."""
+    from .values import find_cycle
+
+    try:
+        if find_cycle(details) is False:
+            return _with_texts(details)
+    except Exception:  # noqa: BLE001  # nested too deep, or containers of the author's own that fail when they are read
+        pass
+    return shorten(details, _PART_LIMIT)
+
+
+def _with_texts(value: Any) -> Any:
     from .values import Policy, plain
 
+    if isinstance(value, dict):
+        return {key if type(key) is str else _key_text(key): _with_texts(one) for key, one in value.items()}
+    if type(value) in (list, tuple):
+        return [_with_texts(one) for one in value]
     faults: list[Fault] = []
-    try:
-        details = plain(error.details, None, faults, Policy(non_finite="text", big_integers="text"))
-    except RecursionError:
-        details, faults = None, [Fault("$", "nested too deep")]
-    if faults:
-        details = {"unsendable": [fault.to_dict() for fault in faults]}
-    if error.code is not None:
-        details = {"code": str(error.code), **({} if details is None else _as_object(details))}
-    return _scrub_all(details)
+    made = plain(value, None, faults, Policy(non_finite="text", big_integers="text"))
+    return shorten(value, _PART_LIMIT) if faults else made
+
+
+def _key_text(key: Any) -> str:
+    value = getattr(key, "value", key)  # a member of an Enum
+    return str(value) if isinstance(value, (str, int)) else shorten(key)
 
 
 def _as_object(details: Any) -> dict[str, Any]:
@@ -123,7 +162,7 @@ def _scrub_all(value: Any) -> Any:
 
 def scrub(text: str) -> str:
     """Return text that may be shown and sent: secrets masked, lone surrogates written as escapes (ERR-20, ERR-21)."""
-    text = mask(text)
+    text = mask(str.__str__(text))
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
@@ -133,12 +172,17 @@ def stack_of(error: BaseException) -> str | None:
 
     try:
         report = traceback.TracebackException(
-            type(error), error, _author_frames(error.__traceback__), limit=-60, compact=True
+            type(error), error, _author_frames(error.__traceback__), limit=-_FRAMES, compact=True
         )
         _trim_causes(report, error)
-        return scrub("".join(report.format()))
+        text = scrub("".join(report.format()))
     except BaseException as broken:  # noqa: BLE001  # formatting runs the author's __str__ and __repr__, which may do anything
         return f"<the traceback can't be made: {type(broken).__name__}>"
+    if len(text) > _STACK_LIMIT:
+        left = len(text) - _STACK_LIMIT
+        half = _STACK_LIMIT // 2
+        text = f"{text[:half]}\n... ({left} characters left out) ...\n{text[-half:]}"
+    return text
 
 
 def _author_frames(trace: TracebackType | None) -> TracebackType | None:
@@ -154,13 +198,16 @@ def _author_frames(trace: TracebackType | None) -> TracebackType | None:
 
 
 def _trim_causes(report: Any, error: BaseException) -> None:
-    """Take this package's leading frames out of the causes as well."""
+    """Take this package's leading frames out of the causes as well, and out of the members of groups."""
     import traceback
 
-    for name, inner_error in (("__cause__", error.__cause__), ("__context__", error.__context__)):
-        inner = getattr(report, name)
-        if inner is not None and inner_error is not None:
-            inner.stack = traceback.StackSummary.extract(
-                traceback.walk_tb(_author_frames(inner_error.__traceback__)), limit=-60
-            )
-            _trim_causes(inner, inner_error)
+    pairs: list[tuple[Any, Any]] = [(report, error)]
+    while pairs:
+        above, error_above = pairs.pop()
+        inner = [(above.__cause__, error_above.__cause__), (above.__context__, error_above.__context__)]
+        inner += zip(getattr(above, "exceptions", None) or (), getattr(error_above, "exceptions", ()), strict=False)
+        for one, its_error in inner:
+            if one is not None and its_error is not None:
+                frames = traceback.walk_tb(_author_frames(its_error.__traceback__))
+                one.stack = traceback.StackSummary.extract(frames, limit=-_FRAMES)
+                pairs.append((one, its_error))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from .errors import shorten
+from ._quick import to_json
+from .errors import shorten, text_filters
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,7 +16,11 @@ if TYPE_CHECKING:
     #: Where a value stands: None is the root, else (path of the parent, key or index).
     Path: TypeAlias = "tuple[Path, str | int] | None"
 
-__all__ = ["Check", "bounds_fault", "json_kind", "path_text"]
+__all__ = ["Check", "Trial", "bounds_fault", "error_text", "json_kind", "path_text", "settle"]
+
+
+#: Characters of a key that a path shows.
+_LONGEST_KEY = 60
 
 
 class Check:
@@ -36,6 +41,24 @@ class Check:
             self.convert = convert
 
 
+class Trial(list["Fault"]):
+    """The faults of one member of a union, and how many keys of the value it would lose."""
+
+    __slots__ = ("lost",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lost = 0
+
+
+def settle(trials: list[tuple[Any, Trial]], faults: list[Fault]) -> Any:
+    """Return the value of the member of a union that lost the fewest keys, the first of those; note them further up."""
+    made, best = min(trials, key=lambda trial: trial[1].lost)
+    if isinstance(faults, Trial):
+        faults.lost += best.lost
+    return made
+
+
 def path_text(path: Path, root: str = "$") -> str:
     """Return a path as people read it: `$.box[2]["a b"]` (ERR-19)."""
     keys: list[str | int] = []
@@ -46,11 +69,18 @@ def path_text(path: Path, root: str = "$") -> str:
     for key in reversed(keys):
         if isinstance(key, int):
             text += f"[{key}]"
-        elif key.isidentifier():
+        elif key.isidentifier() and len(key) <= _LONGEST_KEY:
             text += f".{key}"
         else:
-            text += f'["{key}"]'
+            text += f"[{_quoted(key)}]"
     return text
+
+
+def _quoted(key: str) -> str:
+    """Return a key in double quotes as JSON writes it, cut where it is long."""
+    for change in text_filters:
+        key = change(key)
+    return to_json(key if len(key) <= _LONGEST_KEY else key[:_LONGEST_KEY] + "...")
 
 
 def json_kind(value: object) -> str:
@@ -110,11 +140,23 @@ def _bound_test(name: str, bound: Any) -> Callable[[Any], str | None]:
 
 
 def _is_multiple(value: float, of: float) -> bool:
-    rest = value % of
+    try:
+        rest = value % of
+    except OverflowError:  # an integer beyond every float: in whole numbers, as exactly as the bound itself is
+        numerator, denominator = of.as_integer_ratio()
+        return value * denominator % numerator == 0
     if isinstance(value, int) and isinstance(of, int):
         return rest == 0
     slack = abs(value) / 1e9  # 0.3 is no exact multiple of 0.1 in binary; pydantic grants the same
     return abs(rest) <= slack or abs(abs(rest) - abs(of)) <= slack
+
+
+def error_text(error: BaseException) -> str:
+    """Return what an exception says, or its class where it says nothing or can't; never raises an `Exception`."""
+    try:
+        return str(error) or type(error).__name__
+    except Exception:  # noqa: BLE001  # the author's own __str__
+        return type(error).__name__
 
 
 def _predicate_test(predicate: Callable[[Any], Any]) -> Callable[[Any], str | None]:
@@ -124,6 +166,6 @@ def _predicate_test(predicate: Callable[[Any], Any]) -> Callable[[Any], str | No
         try:
             return None if predicate(value) else f"expected a value that satisfies {name}, got {shorten(value)}"
         except Exception as error:  # noqa: BLE001  # the author's own code: that it failed is its verdict
-            return f"{name} failed on {shorten(value)}: {error}"
+            return f"{name} failed on {shorten(value)}: {error_text(error)}"
 
     return test

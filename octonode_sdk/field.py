@@ -38,45 +38,15 @@ MISSING = _Missing()
 
 
 class _FieldInfo:
-    """What `Field` returns. Every argument that was not given is MISSING: 0, "" and False are values."""
+    """What `Field` returns: the arguments that were given. 0, "" and False are values."""
 
-    __slots__ = (
-        "aliases",
-        "default",
-        "default_factory",
-        "description",
-        "examples",
-        "ge",
-        "gt",
-        "le",
-        "lt",
-        "max_length",
-        "min_length",
-        "multiple_of",
-        "pattern",
-        "title",
-    )
+    __slots__ = ("given",)
 
-    aliases: Any
-    default: Any
-    default_factory: Any
-    examples: Any
-
-    def __init__(self, values: dict[str, Any]) -> None:
-        for name in self.__slots__:
-            setattr(self, name, values.get(name, MISSING))
+    def __init__(self, given: dict[str, Any]) -> None:
+        self.given = given
 
     def __repr__(self) -> str:
-        given = ((name, getattr(self, name)) for name in self.__slots__)
-        return "Field(" + ", ".join(f"{name}={value!r}" for name, value in given if value is not MISSING) + ")"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _FieldInfo) and all(
-            getattr(self, name) == getattr(other, name) for name in self.__slots__
-        )
-
-    def __hash__(self) -> int:
-        return hash(repr(self))  # Annotated[...] is hashed by typing's cache
+        return f"Field({', '.join(f'{name}={value!r}' for name, value in self.given.items())})"
 
 
 def Field(  # noqa: N802  # reads as a type in `Annotated[int, Field(ge=1)]`, and pydantic's has this name
@@ -116,4 +86,4 @@ def Field(  # noqa: N802  # reads as a type in `Annotated[int, Field(ge=1)]`, an
         pattern: Regular expression that a text contains a match of; anchor it for the whole text.
         aliases: Earlier names of the port, still accepted, so that saved workflows keep running.
     """
-    return _FieldInfo(locals())
+    return _FieldInfo({name: value for name, value in locals().items() if value is not MISSING})

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import sys
 import threading
-from _queue import SimpleQueue  # `queue` would import heapq and types beside it
-from contextvars import copy_context
+from _contextvars import copy_context  # the module around it only re-exports it
+from collections import deque
 
 from .call import Collector
 from .errors import CallCancelledError
@@ -23,43 +23,193 @@ if TYPE_CHECKING:
     from .call import Plan
     from .context import Context
 
-__all__ = ["Lanes", "LoopThread", "inherit_context", "run_call"]
+__all__ = ["LOOK_SECONDS", "Lanes", "LoopThread", "inherit_context", "run_call"]
 
 
 class Lanes:
-    """A pool of at most `concurrency` threads, each started when it is first needed.
+    """A pool of threads that read items, serve them and deliver the answers.
 
-    A job that finds no free thread waits in line, in the order of `submit`.
+    The lane that has read an item serves it itself, which costs no hand-over; only one lane reads at a time. If the
+    reading lane is held up by the item that it serves, `look` gives the reading to another lane, and lanes to whatever
+    else waits. So a quick call never leaves its thread, and a slow one holds nobody up for longer than the time between
+    two looks (RES-11).
+
+    Args:
+        limit: Items that are served at once.
+        read: Blocks for the next items; None at their end. Called by one lane at a time.
+        serve: item -> answer. Must not raise.
+        deliver: Takes (answer, whether more items wait), on the thread that made it.
+        read_ahead: Items that may wait in line before reading stops.
+        read_ahead_bytes: Bytes of items, those that are being served included, before reading stops.
+        wake: Wakes the thread that calls `look`.
     """
 
-    def __init__(self, concurrency: int) -> None:
-        self._limit = concurrency
-        self._jobs: SimpleQueue[Callable[[], None]] = SimpleQueue()
+    def __init__(
+        self,
+        *,
+        limit: int,
+        read: Callable[[], list[Any] | None],
+        serve: Callable[[Any], Any],
+        deliver: Callable[[Any, bool], None],
+        read_ahead: int,
+        read_ahead_bytes: int,
+        wake: Callable[[], None],
+    ) -> None:
+        self._limit, self._read, self._serve, self._deliver = limit, read, serve, deliver
+        self._read_ahead, self._read_ahead_bytes, self._wake = read_ahead, read_ahead_bytes, wake
+        self._queue: deque[Any] = deque()
+        self._slots: deque[None] = deque([None] * limit)
         self._lock = threading.Lock()
-        self._threads = 0
-        self._idle = 0
+        self._lanes: list[_Lane] = []
+        self._parked: list[_Lane] = []
+        self._leader: _Lane | None = None
+        self._seen: tuple[_Lane | None, int] = (None, -1)
+        self._taken = self._taken_bytes = 0
+        self._looks = 0
+        self._watched = False
+        self.ended = False
+        self.closed = False
         self.loop = LoopThread()
 
-    def submit(self, job: Callable[[], None]) -> None:
-        """Run `job` on a pool thread. It must not raise."""
-        with self._lock:
-            if self._idle > 0:
-                self._idle -= 1
-            elif self._threads < self._limit:
-                self._threads += 1
-                # Daemon: a node that never ends must not keep the process once its host has gone.
-                threading.Thread(target=self._work, name=f"octonode-call-{self._threads}", daemon=True).start()
-        self._jobs.put(job)
+    def start(self) -> None:
+        """Start reading."""
+        self._watched = True
+        self._activate(1)
 
-    def _work(self) -> None:
-        take, lock = self._jobs.get, self._lock
+    @property
+    def outstanding(self) -> int:
+        """How many items have been read and not been answered."""
+        return self._taken - sum(lane.done for lane in self._lanes)
+
+    def look(self) -> bool:
+        """Give held-up work to further lanes; to be called every `LOOK_SECONDS` for as long as it returns True.
+
+        False means that nothing can be held up before something is read, and then the thread is woken.
+        """
+        with self._lock:
+            leader = self._leader
+            if leader is not None and leader.claim and self._seen == (leader, leader.done):
+                self._leader = leader = None  # held up since the last look: it goes on as an ordinary lane
+            self._seen = (leader, leader.done if leader is not None else -1)
+            waiting = min(len(self._queue), len(self._slots))
+            reader_wanted = leader is None and not self.ended and self._has_room()
+            if leader is None and (waiting or reader_wanted):
+                self._activate(waiting + reader_wanted)
+            # Without room it is a lane that has emptied the line that reads again, and not for this to see.
+            busy = bool(reader_wanted or waiting or (leader is not None and leader.claim))
+            self._looks = 0 if busy else self._looks + 1
+            # Requests that come one after the other find the watch still on: waking it costs more than a few looks.
+            self._watched = self._looks < _QUIET_LOOKS
+            return self._watched
+
+    def abandon(self) -> list[Any]:
+        """Take every item that is not answered yet away and return them; answers that come later are dropped."""
+        self.closed = True
+        rest = []
+        for lane in self._lanes:
+            try:
+                rest.append(lane.claim.pop())
+            except IndexError:  # answered meanwhile, or idle
+                continue
+        while self._queue:
+            try:
+                rest.append(self._queue.popleft())
+            except IndexError:  # a lane was quicker; its answer still goes out
+                continue
+        return rest
+
+    def _has_room(self) -> bool:
+        held = self._taken_bytes - sum(lane.done_bytes for lane in self._lanes)
+        return len(self._queue) < self._read_ahead and held <= self._read_ahead_bytes
+
+    def _activate(self, count: int) -> None:
+        """Let `count` more lanes run: parked ones first, then new ones; one beyond the limit, which only reads."""
+        for _ in range(count):
+            if self._parked:
+                self._parked.pop().go.release()
+            elif len(self._lanes) <= self._limit:
+                lane = _Lane()
+                self._lanes.append(lane)
+                # Daemon: a node that never ends must not keep the process once its host has gone.
+                threading.Thread(target=self._work, args=(lane,), name="octonode-call", daemon=True).start()
+
+    def _work(self, lane: _Lane) -> None:
+        queue, slots, serve, deliver, claim = self._queue, self._slots, self._serve, self._deliver, lane.claim
         while True:
-            job = take()
+            if not queue or not slots:
+                self._lead_or_park(lane)
+                continue
+            try:
+                slots.pop()
+            except IndexError:  # another lane has taken the last slot
+                continue
+            try:
+                claim.append(queue.popleft())
+            except IndexError:  # another lane was quicker
+                slots.append(None)
+                continue
             # A fresh copy: what one call sets in a context variable is not seen by the next.
-            copy_context().run(job)
-            del job  # else the finished call's values stay in memory until the next one
-            with lock:
-                self._idle += 1
+            size = len(claim[0])
+            answer = copy_context().run(serve, claim[0])
+            slots.append(None)
+            try:
+                claim.pop()  # RES-10; atomic: either this thread answers, or whoever has abandoned the item
+            except IndexError:
+                continue
+            deliver(answer, bool(queue))
+            del answer  # else it stays in memory until the next one
+            lane.done += 1
+            lane.done_bytes += size
+            if self.ended:
+                self._wake()
+
+    def _lead_or_park(self, lane: _Lane) -> None:
+        """Read, if nobody else does and there is room; else wait to be activated."""
+        with self._lock:
+            room = not self.ended and self._has_room()
+            leads = room and self._leader in (lane, None)
+            if leads:
+                self._leader = lane
+            else:
+                if self._leader is lane:
+                    self._leader = None
+                if self._queue and self._slots:
+                    return
+                self._parked.append(lane)
+        if not leads:
+            lane.go.acquire()
+            return
+        items = self._read()
+        if items is None or self.closed:
+            self.ended = True
+            self._wake()
+            return
+        self._taken += len(items)
+        self._taken_bytes += sum(map(len, items))
+        self._queue.extend(items)
+        if not self._watched:
+            self._watched = True
+            self._wake()
+
+
+#: Seconds between two looks while calls are served: how long a call that blocks can hold up the next one. Shorter costs
+#: more than it gives, since a look takes the interpreter from the call that runs.
+LOOK_SECONDS = 0.001
+
+#: Looks that find nothing to do before the watch sleeps.
+_QUIET_LOOKS = 100
+
+
+class _Lane:
+    """One thread's books: the item that it serves, how many it has done, and the lock that it waits on."""
+
+    __slots__ = ("claim", "done", "done_bytes", "go")
+
+    def __init__(self) -> None:
+        self.claim: list[Any] = []
+        self.done = self.done_bytes = 0  # written by the thread itself only
+        self.go = threading.Lock()
+        self.go.acquire()
 
 
 class LoopThread:
@@ -75,19 +225,23 @@ class LoopThread:
                 import asyncio
 
                 loop = asyncio.new_event_loop()
-                threading.Thread(target=loop.run_forever, name="octonode-loop", daemon=True).start()
+                threading.Thread(target=_keep_running, args=(loop,), name="octonode-loop", daemon=True).start()
                 self._loop = loop
             return self._loop
 
     def run(self, coroutine: Coroutine[Any, Any, Any], context: Context | None) -> Any:
-        """Run a coroutine on the loop and return its result; a call that is cancelled cancels the task."""
+        """Run a coroutine on the loop and return its result; a call that is cancelled cancels the task.
+
+        Returns when the task has ended, its clean-up included: nothing of a call goes on behind its answer.
+        """
         import asyncio
 
-        future = asyncio.run_coroutine_threadsafe(coroutine, self._started())
+        loop = self._started()
+        tasks: list[asyncio.Task[Any]] = []
+        future = asyncio.run_coroutine_threadsafe(_noted(coroutine, tasks, context), loop)
         if context is not None:
-            context.on_cancel = future.cancel
-            if context.cancelled:
-                future.cancel()
+            # The task and not the future, which would be done at once.
+            context.on_cancel = lambda: loop.call_soon_threadsafe(lambda: [task.cancel() for task in tasks])
         try:
             return future.result()
         except BaseException:
@@ -97,6 +251,26 @@ class LoopThread:
         finally:
             if context is not None:
                 context.on_cancel = None
+
+
+async def _noted(coroutine: Coroutine[Any, Any, Any], tasks: list[Any], context: Context | None) -> Any:
+    """Run a coroutine in a task that is noted, so that it can be cancelled."""
+    import asyncio
+
+    task: Any = asyncio.current_task()
+    tasks.append(task)
+    if context is not None and context.cancelled:  # before the task was there
+        task.cancel()
+    return await coroutine
+
+
+def _keep_running(loop: asyncio.AbstractEventLoop) -> None:
+    """Run a loop for as long as the process lives, whatever nodes do to it."""
+    while not loop.is_closed():
+        try:
+            loop.run_forever()
+        except (SystemExit, KeyboardInterrupt):  # asyncio lets these two out; the task that raised one keeps it as well
+            continue
 
 
 def run_call(plan: Plan, inputs: dict[str, Any], context: Context | None, loop: LoopThread) -> dict[str, Any]:
@@ -109,6 +283,8 @@ def run_call(plan: Plan, inputs: dict[str, Any], context: Context | None, loop: 
         BaseException: Whatever the node raised.
     """
     places, arguments = plan.bind(inputs, context)
+    if context is not None:
+        context.check_cancelled()
     value = plan.fn(*places, **arguments)
     if hasattr(value, "__await__"):
         value = loop.run(_awaited(value), context)
@@ -135,10 +311,13 @@ async def _awaited(value: Any) -> Any:
 
 
 async def _drained(value: Any, collector: Collector, context: Context | None) -> None:
+    import asyncio
+
     try:
         async for part in value:
             collector.take(part)
-            if context is not None:
+            if context is not None and context.cancelled:
+                await asyncio.sleep(0)  # the cancellation of the task lands here and not in the clean-up of the node
                 context.check_cancelled()
     finally:
         close = getattr(value, "aclose", None)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from .errors import DefinitionError, Fault
+from .errors import DefinitionError, Fault, shorten
 from .field import MISSING
+from .nodes import LENIENT
 from .schema import object_schema
 from .values import Policy, compile_dump
 
@@ -20,6 +21,8 @@ __all__ = ["manifest"]
 def manifest(node: Node) -> dict[str, Any]:
     """Return the manifest of a node as a JSON object. What the author did not give is absent, not null (MAN-17).
 
+    It is made of the ports alone, so all spellings of a hint give the same one (MAN-18).
+
     Raises:
         DefinitionError: A hint or a default can't be described.
     """
@@ -29,7 +32,7 @@ def manifest(node: Node) -> dict[str, Any]:
     inputs = [_described(port, texts) for port in node.inputs]
     outputs = node.outputs
     defaults = _defaults(node)
-    made: dict[str, Any] = {"id": node.id, "language": "python"}  # MAN-1, MAN-2
+    made: dict[str, Any] = {"id": node.id, "language": "python"}  # MAN-1, MAN-2, MAN-9
     if node.label is not None:
         made["label"] = node.label  # MAN-3
     text = node.description if node.description is not None else description
@@ -41,13 +44,15 @@ def manifest(node: Node) -> dict[str, Any]:
         made["icon"] = node.icon  # MAN-11
     if defaults:
         made["defaults"] = defaults  # MAN-6
+    place = "the return" if node.record is None else "the return.{}"
     try:
         made["inputs"] = object_schema(
             inputs, outputs=False, policy=node.policy, defaults=defaults, rest=node.rest_type
         )  # MAN-7
         made["outputs"] = object_schema(outputs, outputs=True, policy=node.policy)  # MAN-8
     except DefinitionError as error:
-        raise DefinitionError(error.problem, node=node.id, way_out=error.way_out) from error
+        at = place.format(error.parameter) if "inputs" in made else error.parameter
+        raise DefinitionError(error.problem, node=node.id, parameter=at, way_out=error.way_out) from error
     if node.config is not None:
         made["config"] = node.config  # MAN-12
     if node.workflow_id is not None:
@@ -67,7 +72,11 @@ def _described(port: Port, texts: dict[str, str]) -> Port:
 
 
 def _defaults(node: Node) -> dict[str, Any]:
-    """Return the JSON forms of the fixed defaults. A default without one (NaN) works, but can't be told."""
+    """Return the JSON forms of the fixed defaults. A default without one (NaN) works, but can't be told.
+
+    Raises:
+        DefinitionError: The port's own type refuses it. That of a light type was checked when the node was defined.
+    """
     policy = Policy()
     defaults: dict[str, Any] = {}
     for port in node.inputs:
@@ -81,4 +90,13 @@ def _defaults(node: Node) -> dict[str, Any]:
         value = check.convert(port.default, None, faults)
         if not faults:
             defaults[port.name] = value
+            continue
+        compile_dump(port.type, LENIENT).convert(port.default, None, refused := list[Fault]())
+        if refused:
+            raise DefinitionError(
+                f"has the default {shorten(port.default)}, which its own type refuses: {refused[0].message}",
+                node=node.id,
+                parameter=port.name,
+                way_out="change the default or the annotation",
+            )
     return defaults

@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 
 from .carry import Carrier
-from .errors import DefinitionError, Fault
+from .errors import DefinitionError, Fault, shorten
 from .field import MISSING
-from .hints import KEYWORD, POSITIONAL_ONLY, VAR_KEYWORD, VAR_POSITIONAL, read_signature
-from .ports import Array, Port, Record, Rich, uses
+from .hints import KEYWORD, POSITIONAL, VAR_KEYWORD, VAR_POSITIONAL, callable_name, peel, read_signature
+from .ports import NULL, Array, Choice, Null, Port, Record, Rich, Union, uses
 from .values import Policy, compile_dump
 
 TYPE_CHECKING = False
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     F = TypeVar("F", bound=Callable[..., Any])
 
-__all__ = ["Node", "all_nodes", "node", "node_of"]
+__all__ = ["LENIENT", "Node", "all_nodes", "node", "node_of"]
 
 _nodes: dict[Any, Node] = {}
 
@@ -30,8 +30,8 @@ _STREAM_NAMES = {"Iterator", "Generator", "AsyncIterator", "AsyncGenerator"}
 _STREAM_NAMES_OF_GENERATORS = _STREAM_NAMES | {"Iterable", "AsyncIterable"}
 _AWAITABLE_NAMES = {"Awaitable", "Coroutine"}
 
-#: Defaults may be what a host can't be told (NaN): they stay in the process.
-_LENIENT = Policy(non_finite="keep", big_integers="text", raw_bytes=True)
+#: What a default may be. A host can't be told some of it (NaN), but it stays in the process.
+LENIENT = Policy(non_finite="keep", big_integers="text", raw_bytes=True)
 
 
 class Node:
@@ -51,8 +51,6 @@ class Node:
     def __init__(
         self, fn: Callable[..., Any], options: dict[str, Any], *, module: str, locals_: Mapping[str, Any]
     ) -> None:
-        from .hints import callable_name
-
         self.fn, self.module = fn, module
         self.name = callable_name(fn)
         identifier = options["id"]
@@ -67,12 +65,13 @@ class Node:
         self.workflow_id: str | None = options["workflow_id"]
         self.requires_vram_gb: float | None = options["requires_vram_gb"]
         self.dynamic: bool = options["dynamic"]
-        self.retry_on: tuple[Any, ...] = tuple(options["retry_on"])
+        self.retry_on: tuple[Any, ...] = self._listed(options, "retry_on", "ConnectionError")
         self.secrets: list[Secret] = []
         self.policy = Policy(non_finite=options["non_finite"], big_integers=options["big_integers"])
         self._check_options(options)
         self._locals = locals_
         self._read = False
+        self._place: str | None = None
         self._inputs: list[Port] = []
         self._outputs: list[Port] = []
         self._signature: Signature | None = None
@@ -93,11 +92,19 @@ class Node:
     def __repr__(self) -> str:
         return f"<Node {self.id!r} of {self.module}>"
 
-    def _check_options(self, options: dict[str, Any]) -> None:
+    def _listed(self, options: dict[str, Any], name: str, example: str) -> tuple[Any, ...]:
+        """Return an option that holds several things. One text alone would be read letter by letter."""
+        value = options[name]
+        if isinstance(value, str) or not hasattr(value, "__iter__"):
+            way_out = f"write {name}=[{example}]"
+            raise DefinitionError(f"{name}={_option_text(value)} is no list", node=self.name, way_out=way_out)
+        return tuple(value)
+
+    def _check_options(self, options: dict[str, Any]) -> None:  # MAN-19
         texts = ("id", "namespace", "label", "description", "icon", "symbol", "output", "workflow_id")
         for name in texts:
             value = options[name]
-            if value is not None and type(value) is not str:
+            if value is not None and (type(value) is not str or not _is_unicode(value)):
                 raise DefinitionError(f"{name}={value!r} is no text", node=self.name, way_out=f"write {name}='...'")
         if not self.id or self.id != self.id.strip() or "\n" in self.id:
             raise DefinitionError(
@@ -121,18 +128,23 @@ class Node:
         for cls in self.retry_on:
             if not (isinstance(cls, type) and issubclass(cls, BaseException)):
                 raise DefinitionError(f"retry_on holds {cls!r}", node=self.id, way_out="list exception classes")
+        vram = self.requires_vram_gb
+        if vram is not None and not (type(vram) in (int, float) and 0 <= vram < float("inf")):
+            way_out = "give gigabytes, such as 8"
+            raise DefinitionError(f"requires_vram_gb={vram!r} is no amount", node=self.id, way_out=way_out)
         if self.config is not None:
             faults: list[Fault] = []
             from .values import plain
 
             self.config = plain(self.config, None, faults, Policy())
             if not isinstance(self.config, dict) or faults:
-                why = f" ({faults[0].path}: {faults[0].message})" if faults else ""
+                why = f" ({faults[0].path}: {faults[0].message.partition(';')[0]})" if faults else ""
                 raise DefinitionError(f"config is no JSON object{why}", node=self.id, way_out="give a dict")  # MAN-12
-        if options["secrets"]:
+        secrets = self._listed(options, "secrets", "'API_KEY'")
+        if secrets:
             from .secrets import Secret
 
-            self.secrets = [one if isinstance(one, Secret) else Secret(one) for one in options["secrets"]]
+            self.secrets = [one if isinstance(one, Secret) else Secret(one) for one in secrets]
             for secret in self.secrets:
                 if type(secret.name) is not str or not secret.name.isidentifier():
                     way_out = "name an environment variable, such as 'API_KEY'"
@@ -174,29 +186,48 @@ class Node:
             self._read_hints()
         except NameError as error:
             raise DefinitionError(
-                f"an annotation uses a name that is not defined at run time ({error})",
+                f"has an annotation with a name that is not defined at run time ({error})",
                 node=self.id,
+                parameter=self._place,
                 way_out="import it outside of `if TYPE_CHECKING:`, or define it in the module",
             ) from error
 
     def _read_hints(self) -> None:
+        carrier = Carrier(self.id)
+        try:
+            self._read_signature(carrier)
+        except NameError:
+            self._place = carrier.parameter
+            raise
+        except RecursionError as error:
+            raise DefinitionError(
+                "has an annotation that grows without end as it is read",
+                node=self.id,
+                parameter=(carrier.parameter or "").partition(".")[0],
+                way_out="let a generic class refer to itself with the same arguments",
+            ) from error
+        except DefinitionError as error:
+            if error.node is not None:
+                raise
+            place = error.parameter or carrier.parameter
+            raise DefinitionError(error.problem, node=self.id, parameter=place, way_out=error.way_out) from error
+
+    def _read_signature(self, carrier: Carrier) -> None:
         try:
             signature = read_signature(self.fn, self._locals)
-        except SyntaxError as error:
-            raise DefinitionError(
-                f"an annotation is no expression: {error.text or error.msg}", node=self.id, way_out="correct it"
-            ) from error
         except TypeError as error:
             raise DefinitionError(
                 f"{self.fn!r} has no signature to read ({error})",
                 node=self.id,
                 way_out="wrap it in a function with annotations",
             ) from error
-        carrier = Carrier(self.id)
         self._inputs, self.positional, self.variadic = [], [], None
         self.context_name = self.rest_name = None
+        # What stands before `*args` has to be passed by place, since `*args` takes what follows it.
+        last_by_place = KEYWORD if any(p.kind == VAR_POSITIONAL for p in signature.parameters) else POSITIONAL
         for parameter in signature.parameters:
-            self._read_parameter(parameter, carrier, signature)
+            carrier.parameter = parameter.name
+            self._read_parameter(parameter, carrier, by_place=parameter.kind < last_by_place)
         if self.dynamic and self.rest_type is None:
             raise DefinitionError(
                 "dynamic=True has no **kwargs to take further inputs", node=self.id, way_out="add **kwargs: Any"
@@ -207,16 +238,22 @@ class Node:
         self._read_returns(signature, carrier)
         self._check_names(self._outputs, "output")
         self._signature = signature
+        self._locals = {}
+        signature.close()
         self._read = True
 
-    def _read_parameter(self, parameter: Parameter, carrier: Carrier, signature: Signature) -> None:
-        if _is_context(parameter, signature):
+    def _read_parameter(self, parameter: Parameter, carrier: Carrier, *, by_place: bool) -> None:
+        if _is_context(parameter):
             if self.context_name is not None:
                 raise DefinitionError(
                     "is a second Context", node=self.id, parameter=parameter.name, way_out="one is enough"
                 )
+            if parameter.kind in (VAR_POSITIONAL, VAR_KEYWORD):
+                raise DefinitionError(
+                    "is any number of Contexts", node=self.id, parameter=parameter.name, way_out="take the star away"
+                )
             self.context_name = parameter.name
-            if parameter.kind == POSITIONAL_ONLY:
+            if by_place:
                 self.positional.append(parameter.name)
             return
         if parameter.kind in (VAR_POSITIONAL, VAR_KEYWORD):
@@ -229,7 +266,7 @@ class Node:
                     way_out="name each input, or say @node(dynamic=True)",
                 )
             hint = object if parameter.hint is MISSING else parameter.hint
-            port = carrier.port(parameter.name, hint, signature.scope)
+            port = carrier.port(parameter.name, hint, parameter.scope)
             if parameter.kind == VAR_KEYWORD:
                 self.rest_type, self.rest_name = port.type, parameter.name
             else:
@@ -258,15 +295,10 @@ class Node:
                 parameter=parameter.name,
                 way_out=f"set it again: wrapper.__annotations__ |= {{{parameter.name!r}: ...}}",
             )
-        port = carrier.port(parameter.name, parameter.hint, signature.scope, default=parameter.default)
+        port = carrier.port(parameter.name, parameter.hint, parameter.scope, default=parameter.default)
         self._inputs.append(port)
-        if parameter.kind == POSITIONAL_ONLY or (self._goes_by_place(signature) and parameter.kind < KEYWORD):
+        if by_place:
             self.positional.append(parameter.name)
-
-    @staticmethod
-    def _goes_by_place(signature: Signature) -> bool:
-        """Whether named parameters have to be passed by place, since `*args` takes what follows them."""
-        return any(p.kind == VAR_POSITIONAL for p in signature.parameters)
 
     def _check_names(self, ports: list[Port], what: str) -> None:
         seen: set[str] = set()
@@ -282,7 +314,17 @@ class Node:
             return
         if uses(lambda one: isinstance(one, Rich), port.type):
             return
-        check = compile_dump(port.type, _LENIENT)
+        kinds = [one for one in (port.type.members if isinstance(port.type, Union) else [port.type]) if one is not NULL]
+        cls: Any = kinds[0].cls if len(kinds) == 1 and isinstance(kinds[0], Choice) else None
+        if cls is not None and not isinstance(port.default, cls):
+            # Its value is what a host sends; the function gets defaults as they are, and expects the member.
+            raise DefinitionError(
+                f"has the default {shorten(port.default)}, which is no {cls.__name__}",
+                node=self.id,
+                parameter=port.name,
+                way_out=f"use a member, such as {cls.__name__}.{next(iter(cls)).name}",
+            )
+        check = compile_dump(port.type, LENIENT)
         if check.accepts(port.default):
             return
         faults: list[Fault] = []
@@ -291,7 +333,7 @@ class Node:
             fault = faults[0]
             place = "" if fault.path == "$" else f" at {fault.path}"
             raise DefinitionError(
-                f"has the default {port.default!r}, which its own type refuses{place}: {fault.message}",
+                f"has the default {shorten(port.default)}, which its own type refuses{place}: {fault.message}",
                 node=self.id,
                 parameter=port.name,
                 way_out="change the default or the annotation",
@@ -307,34 +349,41 @@ class Node:
                 parameter="the return",
                 way_out="write `-> str`, or `-> None` for a node without outputs",
             )
-        origin_name = getattr(getattr(hint, "__origin__", None), "__name__", "")
-        args = getattr(hint, "__args__", ())
-        if origin_name in _AWAITABLE_NAMES and args:
-            hint = signature.scope.resolve(args[-1])
-            origin_name, args = (
-                getattr(getattr(hint, "__origin__", None), "__name__", ""),
-                getattr(hint, "__args__", ()),
-            )
+        scope = signature.scope
+        metadata: tuple[Any, ...] = ()
+        inner, inside, around = peel(hint, scope)
+        if _origin_name(inner) in _AWAITABLE_NAMES and getattr(inner, "__args__", None):
+            hint, scope, metadata = inner.__args__[-1], inside, around
+            inner, inside, around = peel(hint, scope)
         generates = signature.is_generator or signature.is_async_generator
         names = _STREAM_NAMES_OF_GENERATORS if generates else _STREAM_NAMES
-        bare = getattr(hint, "__name__", "") in names and not args
-        self.streams = generates or origin_name in names or bare
+        self.streams = generates or _origin_name(inner) in names
         if self.streams:
-            if not (origin_name in names and args):
+            args = getattr(inner, "__args__", None)
+            if not (_origin_name(inner) in names and args):
                 raise DefinitionError(
                     "says nothing of the values that the generator yields",
                     node=self.id,
                     parameter="the return",
                     way_out="write `-> Iterator[str]` (AsyncIterator for an async generator)",
                 )
-            hint = signature.scope.resolve(args[0])
-        port = carrier.port(self.output_name or "output", hint, signature.scope, place="the return")
+            hint, scope, metadata = args[0], inside, (*metadata, *around)
+        if metadata:  # what is said of the stream is said of its port; typing is loaded, since it made the metadata
+            hint = sys.modules["typing"].Annotated[(hint, *metadata)]
+        port = carrier.port(self.output_name or "output", hint, scope, place="the return")
         port.required = True
         self.record, self._outputs = None, [port]
-        if hint is None or hint is type(None):
+        if isinstance(port.type, Null):
             self._outputs = []
+            if self.output_name is not None:
+                raise DefinitionError(
+                    f"is None, which is no output to call {self.output_name!r}",
+                    node=self.id,
+                    parameter="the return",
+                    way_out="annotate what the function returns, or leave output= out",
+                )
         elif self.output_name is None:
-            record = port.type if isinstance(port.type, Record) else carrier.model(port.type, signature.scope)
+            record = port.type if isinstance(port.type, Record) else carrier.model(port.type, scope)
             if record is not None:
                 self.record, self._outputs = record, [_as_output(field, record) for field in record.fields]
 
@@ -351,7 +400,13 @@ def _as_output(field: Port, record: Record) -> Port:
     )
 
 
-def _is_context(parameter: Parameter, signature: Signature) -> bool:
+def _origin_name(hint: Any) -> str:
+    """Return the name of a generic hint's class, or of the class itself."""
+    name = getattr(getattr(hint, "__origin__", hint), "__name__", "")
+    return name if isinstance(name, str) else ""
+
+
+def _is_context(parameter: Parameter) -> bool:
     """Tell whether a parameter takes the Context: by its annotation, never by its name.
 
     The one exception is a parameter called `ctx` that a `functools.wraps` wrapper has added: wraps() takes away its
@@ -359,13 +414,20 @@ def _is_context(parameter: Parameter, signature: Signature) -> bool:
     """
     if parameter.lost_hint:
         return parameter.name == "ctx"
-    hint = parameter.hint
-    if hasattr(hint, "__metadata__"):
-        hint = hint.__origin__
-    args: tuple[Any, ...] = () if isinstance(hint, type) else getattr(hint, "__args__", ())
+    hint, scope, _ = peel(parameter.hint, parameter.scope)
+    args: tuple[Any, ...] = () if isinstance(hint, type) else getattr(hint, "__args__", None) or ()
     if len(args) == 2 and type(None) in args:  # `Context | None`
-        hint = signature.scope.resolve(args[0] if args[1] is type(None) else args[1])
+        hint, _, _ = peel(args[0] if args[1] is type(None) else args[1], scope)
     return isinstance(hint, type) and getattr(hint, "__octonode_context__", False) is True
+
+
+def _is_unicode(text: str) -> bool:
+    """Tell whether a text can be sent: a lone surrogate can't."""
+    return text.isascii() or not any("\ud800" <= one <= "\udfff" for one in text)
+
+
+def _option_text(value: object) -> str:
+    return value.__name__ if isinstance(value, type) else repr(value)
 
 
 def _check_icon(icon: str, node_id: str) -> None:
@@ -475,9 +537,18 @@ else:
 def _define(fn: Any, options: dict[str, Any], module: str, locals_: Mapping[str, Any]) -> Any:
     if isinstance(fn, type) or not callable(fn):
         what = "a class" if isinstance(fn, type) else repr(fn)
-        name = getattr(fn, "__name__", repr(fn))
+        name = getattr(fn, "__name__", None)
         raise DefinitionError(f"@node is on {what}", node=name, way_out="put it on a function")
-    _nodes[fn] = Node(fn, options, module=module, locals_=locals_)
+    _nodes[_key(fn)] = Node(fn, options, module=module, locals_=locals_)
+    return fn
+
+
+def _key(fn: Any) -> Any:
+    """Return what a function is found by: itself, so that a bound method is found again, or its identity."""
+    try:
+        hash(fn)
+    except TypeError:  # an object with __call__ and __eq__, such as a dataclass
+        return id(fn)
     return fn
 
 
@@ -487,7 +558,7 @@ def node_of(fn: Callable[..., Any]) -> Node:
     Raises:
         KeyError: It is no node.
     """
-    return _nodes[fn]
+    return _nodes[_key(fn)]
 
 
 def all_nodes() -> list[Node]:

@@ -20,6 +20,9 @@ __all__ = ["load", "nodes_of"]
 def load(target: str) -> dict[str, Node]:
     """Import a target and return its nodes by id.
 
+    A package whose `__init__` brings nodes along offers these, which lets its author keep slow modules away from the
+    start; one that brings none is walked: every module in it is imported, save those whose name starts with `_`.
+
     Args:
         target: Path of a Python file, or dotted name of a module or package.
 
@@ -29,7 +32,11 @@ def load(target: str) -> dict[str, Node]:
         BaseException: Whatever its own code raises.
     """
     is_file = target.endswith(".py") or os.sep in target or os.path.isfile(target)
-    module = _import_file(target) if is_file else _import_module(target)
+    if is_file:
+        return nodes_of(_import_file(target), target)
+    module = _import_module(target)
+    if hasattr(module, "__path__") and not any(_belongs(node, module) for node in all_nodes()):
+        _walk(module)
     return nodes_of(module, target)
 
 
@@ -40,11 +47,10 @@ def nodes_of(module: ModuleType, target: str) -> dict[str, Node]:
         LoadError: It has none.
         DefinitionError: One can't be read, or two have one id.
     """
-    name, inside = module.__name__, module.__name__ + "."
-    values = {id(value) for value in vars(module).values()}
     found: dict[str, Node] = {}
+    values = {id(value) for value in vars(module).values()}
     for node in all_nodes():
-        if node.module != name and not node.module.startswith(inside) and id(node.fn) not in values:
+        if not _belongs(node, module, values):
             continue
         node.complete()
         other = found.get(node.id)
@@ -58,6 +64,26 @@ def nodes_of(module: ModuleType, target: str) -> dict[str, Node]:
     if not found:
         raise LoadError(f"{target} defines no node; put @node on a function of it")
     return found
+
+
+def _belongs(node: Node, module: ModuleType, values: set[int] | None = None) -> bool:
+    """Tell whether a node is a module's: defined in it or inside it, or one of `values`, the ids of what it names."""
+    if values is None:
+        values = {id(value) for value in vars(module).values()}
+    name = module.__name__
+    return node.module == name or node.module.startswith(name + ".") or id(node.fn) in values
+
+
+def _walk(package: ModuleType) -> None:
+    """Import every public module of a package, and of the packages in it, in the order of their names."""
+    from importlib import import_module
+    from pkgutil import iter_modules
+
+    for info in sorted(iter_modules(package.__path__), key=lambda info: info.name):
+        if not info.name.startswith("_"):
+            module = import_module(f"{package.__name__}.{info.name}")
+            if info.ispkg:
+                _walk(module)
 
 
 def _same_place(one: Node, other: Node) -> bool:
@@ -87,7 +113,8 @@ def _import_file(path: str) -> ModuleType:
     """Import a file under its stem, so that its functions pickle and a spawned child can import it as well.
 
     Its folder leads `sys.path`, as for `python file.py`. A file with the name of a standard or loaded module gets
-    another name and its folder the last place, since it must not stand in for that module.
+    another name and its folder the last place, since it must not stand in for that module; a child that multiprocessing
+    spawns does not find such a file.
     """
     from importlib.util import module_from_spec, spec_from_file_location
 
@@ -95,7 +122,8 @@ def _import_file(path: str) -> ModuleType:
     if not os.path.isfile(full):
         raise LoadError(f"there is no file {path!r} (looked in {os.getcwd()}); check the path")
     folder, stem = os.path.dirname(full), os.path.splitext(os.path.basename(full))[0]
-    taken = stem in sys.modules or stem in sys.stdlib_module_names or not stem.isidentifier()
+    # A dot would make the stem a module in a package; any other character does no harm, since nobody writes the import.
+    taken = stem in sys.modules or stem in sys.stdlib_module_names or "." in stem
     name = f"_octonode_target_{''.join(c if c.isalnum() else '_' for c in stem)}" if taken else stem
     if taken:
         sys.path.append(folder)
@@ -109,6 +137,6 @@ def _import_file(path: str) -> ModuleType:
     try:
         spec.loader.exec_module(module)
     except BaseException:
-        del sys.modules[name]
+        sys.modules.pop(name, None)
         raise
     return module

@@ -201,7 +201,7 @@ class Record(_Data):
         self.attributes: dict[str, str] = {}
 
     def __eq__(self, other: object) -> bool:
-        return self is other or (isinstance(other, Record) and self.cls is other.cls and self.name == other.name)
+        return self is other
 
     __hash__ = None
 
@@ -232,13 +232,16 @@ class Rich(_Data):
     """A type whose checks and schema are pydantic's: models, dates, Decimal, UUID, Path.
 
     `hint` is what pydantic gets, with `constraints` added; `name` is for messages. pydantic is loaded when the port is
-    first used. `cls` is what an output has to be an instance of; object where only pydantic can tell.
+    first used. `cls` is what an output has to be an instance of; object where only pydantic can tell. `nullable` says
+    that None is one of its values.
     """
 
-    __slots__ = ("cls", "constraints", "hint", "name")
+    __slots__ = ("cls", "constraints", "hint", "name", "nullable")
 
-    def __init__(self, hint: Any, cls: Any, name: str, constraints: Constraints | None = None) -> None:
-        self.hint, self.cls, self.name, self.constraints = hint, cls, name, constraints
+    def __init__(
+        self, hint: Any, cls: Any, name: str, constraints: Constraints | None = None, *, nullable: bool = False
+    ) -> None:
+        self.hint, self.cls, self.name, self.constraints, self.nullable = hint, cls, name, constraints, nullable
 
     @property
     def is_object(self) -> bool:
@@ -266,6 +269,8 @@ def is_nullable(port_type: PortType) -> bool:
         return any(is_nullable(member) for member in port_type.members)
     if isinstance(port_type, Alias):
         return is_nullable(port_type.target)
+    if isinstance(port_type, Rich):
+        return port_type.nullable
     return isinstance(port_type, (Null, Anything))
 
 

@@ -1,12 +1,13 @@
 """Step three: ports -> JSON Schema.
 
-The peers of the wire read a small subset of JSON Schema (SCH-1), so whatever a schema means it means within that
-subset; further keywords (bounds, formats) tell people and stricter readers more, and the runner enforces them. Types
-are written where they stand; `$defs` hold only what refers to itself (SCH-16).
+The peers of the wire read a small subset of JSON Schema (SCH-1 to SCH-11), so whatever a schema means it means within
+that subset (SCH-12); further keywords (bounds, formats) tell people and stricter readers more, and the runner enforces
+them (SCH-21). Types are written where they stand; `$defs` hold only what refers to itself (SCH-16).
 """
 
 from __future__ import annotations
 
+from .errors import DefinitionError, Fault, shorten
 from .ports import (
     Alias,
     Anything,
@@ -22,13 +23,14 @@ from .ports import (
     Scalar,
     Union,
 )
+from .values import Policy, plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from .ports import Constraints, Port, PortType
-    from .values import Policy
 
 __all__ = ["object_schema", "type_schema"]
 
@@ -64,14 +66,23 @@ def object_schema(
         policy: The node's value policy; it widens output types where it lets a number become null or text.
         defaults: JSON forms of the defaults, by port.
         rest: The type of further inputs, where the node takes any.
+
+    Raises:
+        DefinitionError: A port can't be described; with the port as parameter, without the node.
     """
     writer = _Writer(outputs, policy)
     schema: dict[str, Any] = {"type": "object"}
-    properties = {port.name: writer.port(port, defaults or {}) for port in ports}
-    schema["properties"] = properties
-    required = [port.name for port in ports if port.required]
+    properties = schema["properties"] = {}
+    for port in ports:
+        try:
+            properties[port.name] = writer.port(port, defaults or {})
+        except DefinitionError as error:
+            place = error.parameter or port.name
+            raise DefinitionError(error.problem, parameter=place, way_out=error.way_out) from error
+    required = [port.name for port in ports if port.required]  # SCH-19
     if required:
         schema["required"] = required
+    # Unknown keys are never refused here, since calls ignore them (SCH-18).
     if rest is not None and not isinstance(rest, Anything):
         schema["additionalProperties"] = writer.type(rest)
     if writer.definitions:
@@ -94,14 +105,18 @@ class _Writer:
         self.definitions: dict[str, Any] = {}
         self._open: dict[int, str] = {}
         self._referred: set[str] = set()
+        #: Names in `definitions` of what pydantic describes, by its own name and all of its own definitions.
+        self.known: dict[str, str] = {}
 
     def port(self, port: Port, defaults: dict[str, Any]) -> dict[str, Any]:
         """Return the schema of a port: its type's, with what is said of the port itself."""
         schema = self.type(port.type)
-        for name in ("title", "description", "examples"):
+        for name in ("title", "description"):
             value = getattr(port, name)
             if value is not None:
                 schema[name] = value
+        if port.examples is not None:
+            schema["examples"] = _examples(port)
         if port.name in defaults:
             schema["default"] = defaults[port.name]
         return schema
@@ -113,9 +128,9 @@ class _Writer:
         if isinstance(port_type, Anything):
             return {}
         if isinstance(port_type, Null):
-            return {"type": "null"}
+            return {"type": "null"}  # SCH-14
         if isinstance(port_type, Base64):
-            return {"type": "string", "contentEncoding": "base64"}
+            return {"type": "string", "contentEncoding": "base64", **_base64_bounds(port_type.constraints)}
         if isinstance(port_type, Choice):
             return _choice([wire for wire, _ in port_type.members])
         if isinstance(port_type, Flags):
@@ -128,9 +143,9 @@ class _Writer:
         if isinstance(port_type, FixedArray):
             items = [self.type(one) for one in port_type.items]
             # Peers know `items` alone; with maxItems it says nothing beyond prefixItems to a reader of both (SCH-20).
-            every = _any_of(items) if items else {}
             size = len(items)
-            return {"type": "array", "prefixItems": items, "items": every, "minItems": size, "maxItems": size}
+            places = {"prefixItems": items, "items": _any_of(items)} if items else {"items": {}}
+            return {"type": "array", **places, "minItems": size, "maxItems": size}
         if isinstance(port_type, Mapping):
             return self._mapping(port_type)
         if isinstance(port_type, Union):
@@ -140,13 +155,8 @@ class _Writer:
         return self._recursive(port_type)
 
     def _scalar(self, port_type: Scalar) -> dict[str, Any]:
-        kind, policy = port_type.kind, self._policy
-        kinds = [kind]
-        if self._outputs and kind == "number" and policy.non_finite in ("null", "text"):
-            kinds.append("null" if policy.non_finite == "null" else "string")
-        if self._outputs and kind in ("integer", "number") and policy.big_integers == "text" and "string" not in kinds:
-            kinds.append("string")
-        return {"type": kind if len(kinds) == 1 else kinds, **_bounds(port_type.constraints, Scalar)}
+        kinds = [port_type.kind, *self._extra_kinds(port_type.kind)]
+        return {"type": kinds if kinds[1:] else kinds[0], **_bounds(port_type.constraints, Scalar)}
 
     def _mapping(self, port_type: Mapping) -> dict[str, Any]:
         schema: dict[str, Any] = {"type": "object"}
@@ -164,11 +174,12 @@ class _Writer:
 
     def _recursive(self, port_type: Record | Alias) -> dict[str, Any]:
         """Write a record or alias in place; one that contains itself goes to `$defs` under its name."""
+        kind = "object" if isinstance(port_type, Record) else None
         if id(port_type) in self._open:
             name = self._open[id(port_type)]
             self._referred.add(name)
-            return {"$ref": f"#/$defs/{_pointer(name)}"}
-        name = port_type.name
+            return _reference(name, kind)
+        name = "".join(one if one.isalnum() else "_" for one in port_type.name)
         while name in self._open.values() or name in self.definitions:
             name += "_"
         self._open[id(port_type)] = name
@@ -177,13 +188,13 @@ class _Writer:
             del self._open[id(port_type)]
             return schema
         self.definitions[name] = schema  # stays open: a later place refers to the same definition
-        return {"$ref": f"#/$defs/{_pointer(name)}"}
+        return _reference(name, kind)  # SCH-17
 
     def _record(self, record: Record) -> dict[str, Any]:
         fields = [field for field in record.fields if self._outputs or field.name not in record.computed]
         schema: dict[str, Any] = {"type": "object", "title": record.name}
         if record.doc:
-            schema["description"] = record.doc.strip().partition("\n\n")[0]
+            schema["description"] = " ".join(record.doc.strip().partition("\n\n")[0].split())
         schema["properties"] = {field.name: self.port(field, {}) for field in fields}
         required = [field.name for field in fields if field.required or (self._outputs and record.form != "typeddict")]
         if required:
@@ -191,16 +202,35 @@ class _Writer:
         return schema
 
     def _rich(self, port_type: Rich) -> dict[str, Any]:
+        from pydantic.errors import PydanticUserError
+
         from .rich import json_schema
 
-        return _Inliner(self, json_schema(port_type, outputs=self._outputs)).schema()
+        try:
+            schema = json_schema(port_type, outputs=self._outputs)
+        except PydanticUserError as error:  # a name that is not defined, or a type without a schema, inside a model
+            problem = f"is a {port_type.name}, which pydantic can't describe: {str(error).splitlines()[0]}"
+            raise DefinitionError(
+                problem, way_out="give its fields types that pydantic has a JSON schema for"
+            ) from error
+        return _Inliner(self, schema, self._extra_kinds).schema()
+
+    def _extra_kinds(self, kind: str) -> list[str]:
+        """Return what the node's value policy may make of an output of this kind."""
+        if not self._outputs or kind not in ("integer", "number"):
+            return []
+        policy = self._policy
+        extra = (
+            ["string"] if policy.big_integers == "text" or (kind == "number" and policy.non_finite == "text") else []
+        )
+        return ["null", *extra] if kind == "number" and policy.non_finite == "null" else extra
 
 
 class _Inliner:
     """Rewrites pydantic's schema in the peers' subset: references in place, `anyOf` and `enum` alone (SCH-13)."""
 
-    def __init__(self, writer: _Writer, schema: dict[str, Any]) -> None:
-        self._writer, self._root = writer, schema
+    def __init__(self, writer: _Writer, schema: dict[str, Any], extra_kinds: Callable[[str], list[str]]) -> None:
+        self._writer, self._root, self._extra_kinds = writer, schema, extra_kinds
         self._definitions = schema.get("$defs", {})
         self._names: dict[str, str] = {}
         self._open: set[str] = set()
@@ -226,6 +256,8 @@ class _Inliner:
                 made[key] = {name: self._rewrite(one) for name, one in value.items()}
             elif key in ("default", "examples", "enum", "required"):
                 made[key] = value
+            elif key == "type" and isinstance(value, str) and self._extra_kinds(value):
+                made[key] = [value, *self._extra_kinds(value)]
             elif key == "const":
                 made["enum"] = [value]
             elif key == "oneOf":
@@ -242,11 +274,14 @@ class _Inliner:
 
     def _resolve(self, name: str) -> dict[str, Any]:
         """Return a definition in place, or a reference if it contains itself."""
+        kind = self._definitions[name].get("type")
         if name in self._open:
-            target = self._names.setdefault(name, self._free_name(name))
-            return {"$ref": f"#/$defs/{_pointer(target)}"}
+            return _reference(self._names.setdefault(name, self._free_name(name)), kind)
+        key = f"{name} {self._definitions}"
+        if key in self._writer.known:  # the same type at another port
+            return _reference(self._writer.known[key], kind)
         if name in self._names:
-            return {"$ref": f"#/$defs/{_pointer(self._names[name])}"}
+            return _reference(self._names[name], kind)
         self._open.add(name)
         made = self._rewrite(self._definitions[name])
         self._open.discard(name)
@@ -254,7 +289,8 @@ class _Inliner:
             assert isinstance(made, dict)  # a schema object stays one
             return made
         self._writer.definitions[self._names[name]] = made
-        return {"$ref": f"#/$defs/{_pointer(self._names[name])}"}
+        self._writer.known[key] = self._names[name]
+        return _reference(self._names[name], kind)
 
     def _free_name(self, name: str) -> str:
         while name in self._writer.definitions or name in self._names.values():
@@ -268,6 +304,22 @@ def _bounds(constraints: Constraints | None, cls: type) -> dict[str, Any]:
     shortest, longest = _LENGTH_WORDS[cls]
     words = {**_WORDS, "min_length": shortest, "max_length": longest}
     return {words[name]: value for name, value in constraints.given()}
+
+
+def _base64_bounds(constraints: Constraints | None) -> dict[str, Any]:
+    """Return the bounds of the text: base64 writes each three bytes, and what is left of them, as four characters."""
+    sizes = dict(constraints.given()) if constraints is not None else {}
+    words = (("min_length", "minLength"), ("max_length", "maxLength"))
+    return {word: -(-sizes[name] // 3) * 4 for name, word in words if name in sizes}
+
+
+def _examples(port: Port) -> list[Any]:
+    faults: list[Fault] = []
+    examples: list[Any] = plain(port.examples, None, faults, Policy())
+    if faults:
+        problem = f"has the examples {shorten(port.examples)}: {faults[0].message.partition(';')[0]}"
+        raise DefinitionError(problem, way_out="give examples that JSON can hold")
+    return examples
 
 
 def _choice(wires: list[Any]) -> dict[str, Any]:
@@ -294,5 +346,7 @@ def _any_of(schemas: list[dict[str, Any]]) -> dict[str, Any]:
     return {"anyOf": unique}
 
 
-def _pointer(name: str) -> str:
-    return name.replace("~", "~0").replace("/", "~1")
+def _reference(name: str, kind: Any) -> dict[str, Any]:
+    """Return a local reference; beside it the JSON type where there is one, which is all that peers read of it."""
+    reference = {"$ref": "#/$defs/" + name.replace("~", "~0").replace("/", "~1")}
+    return {**reference, "type": kind} if isinstance(kind, str) else reference

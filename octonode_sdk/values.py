@@ -1,13 +1,14 @@
 """The one value policy: what a node returns -> what goes over the wire, or a fault that names port and path.
 
-Never a silent change: a value that JSON, or a JavaScript host, would alter is an error unless the node says otherwise
-(`Policy`). The table of docs/values.md is made of these rules.
+Never a silent change (RES-17): a value that JSON, or a JavaScript host, would alter is an error unless the node says
+otherwise (`Policy`). The table of docs/values.md is made of these rules.
 """
 
 from __future__ import annotations
 
 import sys
 
+from .checks import flag_bits, fresh_default
 from .errors import Fault, shorten
 from .faults import Check, bounds_fault, json_kind, path_text
 from .field import MISSING
@@ -96,14 +97,23 @@ def plain(value: Any, path: Path, faults: list[Fault], policy: Policy) -> Any:
     if cls is float:
         return policy.number(value, path, faults)
     if cls is dict:
-        made = {}
+        made: dict[str, Any] = {}
         for key, one in value.items():
             text = key if type(key) is str else _plain_key(key, path, faults)
+            if text in made:
+                faults.append(_doubled(text, path))
             made[text] = plain(one, (path, text), faults, policy)
         return made
     if cls is list or cls is tuple:
-        return [plain(one, (path, index), faults, policy) for index, one in enumerate(value)]
+        items = []
+        for index, one in enumerate(value):  # a loop, since a comprehension would double the depth that fits the stack
+            items.append(plain(one, (path, index), faults, policy))
+        return items
     return _plain_other(value, path, faults, policy)
+
+
+def _doubled(text: str, path: Path) -> Fault:
+    return Fault(path_text((path, text)), "two keys of the dict are this text in JSON, and one value would be lost")
 
 
 def _plain_key(key: Any, path: Path, faults: list[Fault]) -> str:
@@ -113,8 +123,9 @@ def _plain_key(key: Any, path: Path, faults: list[Fault]) -> str:
     if isinstance(key, str):
         return str.__str__(key)
     way_out = "make the keys texts, or declare the port dict[int, ...]"
-    faults.append(Fault(path_text((path, str(key))), f"the key {shorten(key)} is a {type(key).__name__}; {way_out}"))
-    return str(key)
+    text = shorten(key)
+    faults.append(Fault(path_text((path, text)), f"the key {text} is a {type(key).__name__}; {way_out}"))
+    return text
 
 
 def _plain_other(value: Any, path: Path, faults: list[Fault], policy: Policy) -> Any:
@@ -130,26 +141,27 @@ def _plain_other(value: Any, path: Path, faults: list[Fault], policy: Policy) ->
     if isinstance(value, tuple) and hasattr(cls, "_fields"):
         return {name: plain(getattr(value, name), (path, name), faults, policy) for name in cls._fields}
     if isinstance(value, (set, frozenset)):
-        return [plain(one, (path, index), faults, policy) for index, one in enumerate(_in_order(value))]
+        from .shapes import in_order
+
+        return [plain(one, (path, index), faults, policy) for index, one in enumerate(in_order(value))]
     if isinstance(value, dict) or cls.__name__ == "mappingproxy":
         return plain(dict(value), path, faults, policy)
     if isinstance(value, (list, tuple)):
         return plain(list(value), path, faults, policy)
     if isinstance(value, (bytes, bytearray, memoryview)):
         if policy.raw_bytes:
-            return value
-        faults.append(
-            Fault(
-                path_text(path), f"{cls.__name__} has no JSON form here; declare the place bytes to send it as base64"
-            )
-        )
+            return _whole_bytes(value)
+        way_out = "declare the place bytes to send it as base64"
+        faults.append(Fault(path_text(path), f"{cls.__name__} has no JSON form here; {way_out}"))
         return None
     if hasattr(cls, "__pydantic_validator__"):
         from .rich import dump_model
 
-        return plain(dump_model(value), path, faults, policy)
-    if "__dataclass_fields__" in cls.__dict__:
-        return {name: plain(getattr(value, name), (path, name), faults, policy) for name in _field_names(cls)}
+        before = len(faults)
+        dumped = dump_model(value, path, faults)
+        return None if len(faults) > before else plain(dumped, path, faults, policy)
+    if hasattr(cls, "__dataclass_fields__"):
+        return {name: plain(getattr(value, name), (path, name), faults, policy) for name in _field_names(cls, value)}
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(value, (numpy.generic, numpy.ndarray)):
         return _plain_numpy(value, path, faults, policy)
@@ -157,46 +169,48 @@ def _plain_other(value: Any, path: Path, faults: list[Fault], policy: Policy) ->
         return policy.number(float.__float__(value), path, faults)
     from .rich import text_form
 
-    text = text_form(value)
+    try:
+        text = text_form(value)
+    except ValueError as error:
+        faults.append(Fault(path_text(path), str(error)))
+        return None
     if text is not MISSING:
-        return text
-    faults.append(
-        Fault(
-            path_text(path),
-            f"a value of type {cls.__qualname__} has no JSON form; return text, numbers, lists or dicts",
-        )
-    )
+        return policy.number(text, path, faults) if type(text) is float else text
+    way_out = "return text, numbers, lists or dicts"
+    faults.append(Fault(path_text(path), f"a value of type {cls.__qualname__} has no JSON form; {way_out}"))
     return None
+
+
+def _whole_bytes(value: Any) -> Any:
+    """Return bytes for a wire that takes them raw, without a copy; a view with gaps or wide items as a plain one."""
+    if not isinstance(value, memoryview) or (value.contiguous and value.format == "B" and value.ndim == 1):
+        return value
+    return value.tobytes()
 
 
 def _plain_numpy(value: Any, path: Path, faults: list[Fault], policy: Policy) -> Any:
     """A numpy scalar or 0-d array is its number; an array is nested lists. numpy is loaded already if one exists."""
-    if value.dtype.kind in "biuUS" or (value.dtype.kind == "f" and value.dtype.itemsize <= 8):
+    from .shapes import is_exact_array
+
+    if is_exact_array(value):
         return plain(value.tolist(), path, faults, policy)
     way_out = "convert it to a dtype of JSON (bool, int, float, text)"
     faults.append(Fault(path_text(path), f"a numpy value of dtype {value.dtype} has no JSON form; {way_out}"))
     return None
 
 
-def _in_order(values: Any) -> list[Any]:
-    """Return a set's items in a stable order: sorted where they can be compared, else by their text."""
-    try:
-        return sorted(values)
-    except TypeError:
-        return sorted(values, key=lambda one: (type(one).__name__, repr(one)))
+def _field_names(cls: Any, value: Any) -> list[str]:
+    fields = cls.__dataclass_fields__.items()
+    return [name for name, field in fields if field._field_type.name == "_FIELD" and hasattr(value, name)]
 
 
-def _field_names(cls: Any) -> list[str]:
-    return [name for name, field in cls.__dataclass_fields__.items() if field._field_type.name == "_FIELD"]
-
-
-def compile_dump(port_type: PortType, policy: Policy, memo: dict[int, Check] | None = None) -> Check:
+def compile_dump(port_type: PortType, policy: Policy) -> Check:
     """Compile a port type into a `Check` for values that leave the node.
 
     `accepts` says that a value is valid and JSON already; `convert` makes it so, or names the faults. The shape follows
     the declaration, never the value: a text port does not take a number that could be written as text.
     """
-    return _Compiler(policy, {} if memo is None else memo).compile(port_type)
+    return _Compiler(policy).compile(port_type)
 
 
 def _never(_value: Any) -> bool:
@@ -204,8 +218,10 @@ def _never(_value: Any) -> bool:
 
 
 class _Compiler:
-    def __init__(self, policy: Policy, memo: dict[int, Check]) -> None:
-        self._policy, self._memo = policy, memo
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+        #: Dumps in the making, by identity, so that a type may contain itself.
+        self._memo: dict[int, Check] = {}
 
     def compile(self, port_type: PortType) -> Check:
         known = self._memo.get(id(port_type))
@@ -255,7 +271,9 @@ class _Compiler:
             return exact(value) and (fault_of is None or fault_of(value) is None)
 
         def convert(value: Any, path: Path, faults: list[Fault]) -> Any:
-            own = _as_scalar(kind, value)
+            from .shapes import as_scalar
+
+            own = as_scalar(kind, value)
             if own is MISSING:
                 faults.append(Fault(path_text(path), f"expected {SCALAR_NAMES[kind]}, got {json_kind(value)}"))
                 return None
@@ -277,6 +295,7 @@ class _Compiler:
             if not isinstance(value, (bytes, bytearray, memoryview)):
                 faults.append(Fault(path_text(path), f"expected bytes, got {json_kind(value)}"))
                 return None
+            value = _whole_bytes(value)
             message = fault_of(value) if fault_of else None
             if message:
                 faults.append(Fault(path_text(path), message))
@@ -291,20 +310,21 @@ class _Compiler:
     def _array(self, port_type: Array) -> Check:
         item = self.compile(port_type.item)
         fault_of = bounds_fault(port_type.constraints) if port_type.constraints else None
-        is_set = port_type.container in (set, frozenset)
+        container = port_type.container
+        is_set = container in (set, frozenset)
 
         def accepts(value: Any) -> bool:
-            if is_set or type(value) is not list or (fault_of is not None and fault_of(value)):
+            if is_set or type(value) is not list or not all(map(item.accepts, value)):
                 return False
-            return all(map(item.accepts, value))
+            return fault_of is None or fault_of(value) is None
 
         def convert(value: Any, path: Path, faults: list[Fault]) -> Any:
-            items = _items_of(value, is_set)
+            items = value if type(value) is list and not is_set else _items_of(value, is_set)
             if items is None:
                 wanted = "a set" if is_set else "a list"
                 faults.append(Fault(path_text(path), f"expected {wanted}, got {json_kind(value)}"))
                 return None
-            message = fault_of(items) if fault_of else None
+            message = fault_of(value if isinstance(value, container) else items) if fault_of else None
             if message:
                 faults.append(Fault(path_text(path), message))
             return [
@@ -319,12 +339,14 @@ class _Compiler:
         size = len(checks)
 
         def convert(value: Any, path: Path, faults: list[Fault]) -> Any:
-            if not isinstance(value, (list, tuple)) or len(value) != size:
-                faults.append(Fault(path_text(path), f"expected exactly {size} items, got {json_kind(value)}"))
+            items = _items_of(value, False)
+            if items is None or len(items) != size:
+                got = json_kind(value if items is None else items)
+                faults.append(Fault(path_text(path), f"expected exactly {size} items, got {got}"))
                 return None
             return [
                 one if check.accepts(one) else check.convert(one, (path, index), faults)
-                for index, (one, check) in enumerate(zip(value, checks, strict=True))
+                for index, (one, check) in enumerate(zip(items, checks, strict=True))
             ]
 
         return Check(_never, convert)
@@ -334,15 +356,17 @@ class _Compiler:
         fault_of = bounds_fault(port_type.constraints) if port_type.constraints else None
         key_type = port_type.key
         plain_keys = isinstance(key_type, Scalar) and key_type.kind == "string" and key_type.constraints is None
-        key_check = None if plain_keys else self.compile(key_type)
+        # A key is a text in JSON, whose digits no host rounds.
+        digits = Policy(non_finite=self._policy.non_finite, big_integers="text")
+        key_check = None if plain_keys else compile_dump(key_type, digits)
 
         def accepts(value: Any) -> bool:
             return (
                 key_check is None
                 and type(value) is dict
-                and (fault_of is None or fault_of(value) is None)
                 and all(type(key) is str for key in value)
                 and all(map(check.accepts, value.values()))
+                and (fault_of is None or fault_of(value) is None)
             )
 
         def convert(value: Any, path: Path, faults: list[Fault]) -> Any:
@@ -352,12 +376,17 @@ class _Compiler:
             message = fault_of(value) if fault_of else None
             if message:
                 faults.append(Fault(path_text(path), message))
-            made = {}
+            made: dict[str, Any] = {}
             for key, one in value.items():
                 if key_check is None:
                     text = key if type(key) is str else _plain_key(key, path, faults)
                 else:
-                    text = str(key_check.convert(key, (path, str(key)), faults))
+                    before = len(faults)
+                    text = str(key_check.convert(key, (path, shorten(key)), faults))
+                    if len(faults) > before:
+                        continue
+                if text in made:
+                    faults.append(_doubled(text, path))
                 made[text] = one if check.accepts(one) else check.convert(one, (path, text), faults)
             return made
 
@@ -365,12 +394,15 @@ class _Compiler:
 
     def _record(self, record: Record) -> Check:
         fields = [(field, self.compile(field.type)) for field in record.fields]
+        attributes = [(field.name, record.attributes.get(field.name, field.name)) for field in record.fields]
         names = {field.name for field in record.fields}
         is_instance = _instance_test(record)
+        # A mapping may leave out what the class would have filled in; a TypedDict fills in nothing.
+        defaults = {f.name: fresh_default(f) for f in record.fields if f.has_default and record.form != "typeddict"}
 
         def convert(value: Any, path: Path, faults: list[Fault]) -> Any:
             if is_instance(value):
-                given = {f.name: getattr(value, record.attributes.get(f.name, f.name)) for f, _ in fields}
+                given: Any = {name: getattr(value, attribute, MISSING) for name, attribute in attributes}
             elif _is_mapping(value):
                 given = value
             else:
@@ -379,14 +411,14 @@ class _Compiler:
             for key in given:
                 if key not in names:
                     known = ", ".join(sorted(names))
-                    faults.append(
-                        Fault(path_text((path, str(key))), f"is no field of {record.name}, which has {known}")
-                    )
+                    at = path_text((path, key if isinstance(key, str) else shorten(key)))
+                    faults.append(Fault(at, f"is no field of {record.name}, which has {known}"))
             made = {}
             for field, check in fields:
-                one = given.get(field.name, MISSING)
+                name = field.name
+                one = given[name] if name in given else defaults[name]() if name in defaults else MISSING
                 if one is MISSING:
-                    if field.required:
+                    if field.required or record.form != "typeddict":
                         message = f"is missing: {record.name} requires it ({type_text(field.type)})"
                         faults.append(Fault(path_text((path, field.name)), message))
                     continue
@@ -402,15 +434,18 @@ class _Compiler:
             return any(check.accepts(value) for _, check in pairs)
 
         def convert(value: Any, path: Path, faults: list[Fault]) -> Any:
-            ordered = sorted(pairs, key=lambda pair: not _is_exactly(pair[0], value))
+            from .shapes import FOREIGN, distance, is_iterator
+
+            if is_iterator(value):
+                value = list(value)  # once: the second member to look at an iterator would find it empty
             told: list[Fault] | None = None
-            for member, check in ordered:
+            for member, check in sorted(pairs, key=lambda pair: distance(pair[0], value)):
                 own: list[Fault] = []
                 made = check.convert(value, path, own)
                 if not own:
                     return made
-                if told is None and _is_exactly(member, value):
-                    told = own
+                if distance(member, value) < FOREIGN and (told is None or len(own) < len(told)):
+                    told = own  # the member that comes nearest says what is wrong
             faults.extend(told or [Fault(path_text(path), f"expected {type_text(union)}, got {json_kind(value)}")])
             return None
 
@@ -436,39 +471,20 @@ _EXACT: dict[str, Callable[[Any], bool]] = {
 }
 
 
-def _as_scalar(kind: str, value: Any) -> Any:
-    """Return a value as the exact Python type of a scalar, or MISSING where that would change it."""
-    numpy = sys.modules.get("numpy")
-    if numpy is not None and isinstance(value, (numpy.generic, numpy.ndarray)):
-        if value.ndim or (value.dtype.kind == "f" and value.dtype.itemsize > 8):
-            return MISSING
-        value = value.item()
-    if kind == "string":
-        return str.__str__(value) if isinstance(value, str) else MISSING
-    if kind == "boolean":
-        return value if isinstance(value, bool) else MISSING
-    if isinstance(value, bool):
-        return MISSING
-    if isinstance(value, int):
-        return int.__int__(value)
-    if isinstance(value, float):
-        number = float.__float__(value)
-        if kind == "number":
-            return number
-        return int(number) if number.is_integer() else MISSING
-    return MISSING
-
-
 def _member(port_type: Choice | Flags) -> Check:
     """Dump a member of a Literal or an Enum; its value on the wire is taken as well."""
     if isinstance(port_type, Flags):
-        cls = port_type.cls
+        cls, every = port_type.cls, flag_bits(port_type)
 
         def convert_flags(value: Any, path: Path, faults: list[Fault]) -> Any:
-            if isinstance(value, cls):
-                return int(value.value)
-            faults.append(Fault(path_text(path), f"expected a {cls.__name__}, got {json_kind(value)}"))
-            return None
+            if not isinstance(value, cls):
+                faults.append(Fault(path_text(path), f"expected a {cls.__name__}, got {json_kind(value)}"))
+                return None
+            number = int(value.value)
+            if number & ~every:  # an IntFlag keeps bits that no member has
+                wanted = f"{type_text(port_type)} (0 to {every})"
+                faults.append(Fault(path_text(path), f"expected {wanted}, got {json_kind(number)}"))
+            return number
 
         return Check(_never, convert_flags)
     wires = {(type(wire), wire) for wire, _ in port_type.members}
@@ -481,6 +497,11 @@ def _member(port_type: Choice | Flags) -> Check:
     def convert(value: Any, path: Path, faults: list[Fault]) -> Any:
         if accepts(value):
             return value
+        from .shapes import number_of
+
+        value = number_of(value)
+        if accepts(value):
+            return value
         for wire, member in port_type.members:
             if value is member or (isinstance(value, str) and type(wire) is str and str.__str__(value) == wire):
                 return wire
@@ -491,19 +512,17 @@ def _member(port_type: Choice | Flags) -> Check:
 
 
 def _items_of(value: Any, is_set: bool) -> list[Any] | None:
-    """Return the items of what a node may return for a list or a set, or None."""
-    if is_set:
-        return _in_order(value) if isinstance(value, (set, frozenset)) else None
-    if isinstance(value, (list, tuple)):
-        return list(value)
-    numpy = sys.modules.get("numpy")
-    if numpy is not None and isinstance(value, numpy.ndarray) and value.ndim:
-        return list(value.tolist()) if value.dtype.kind in "biufU" and value.dtype.itemsize <= 8 else None
-    return None
+    from .shapes import items_of
+
+    return items_of(value, is_set)
 
 
 def _is_mapping(value: Any) -> bool:
-    return isinstance(value, dict) or (hasattr(value, "items") and hasattr(value, "keys") and hasattr(value, "get"))
+    if isinstance(value, dict):
+        return True
+    from .shapes import is_mapping
+
+    return is_mapping(value)
 
 
 def _instance_test(record: Record) -> Callable[[Any], bool]:
@@ -512,42 +531,29 @@ def _instance_test(record: Record) -> Callable[[Any], bool]:
     return lambda value: isinstance(value, record.cls)
 
 
-def _is_exactly(member: PortType, value: Any) -> bool:
-    """Tell whether a value is of the very class that a member of a union stands for."""
-    if isinstance(member, (Record, Rich, Choice, Flags)):
-        cls = member.cls
-        if cls is None or cls is object or (isinstance(member, Record) and member.form == "typeddict"):
-            return isinstance(member, Record) and isinstance(value, dict) and not set(value) - {
-                field.name for field in member.fields
-            }  # fmt: skip  # one condition
-        return isinstance(value, cls)
-    if isinstance(member, Base64):
-        return isinstance(value, (bytes, bytearray))
-    if isinstance(member, Array):
-        return isinstance(value, member.container)
-    return isinstance(member, Mapping) and isinstance(value, dict)
+def find_surrogate(value: Any) -> Path | bool:
+    """Return the path of the first text that is no Unicode text (a lone surrogate), or False. Does not recurse."""
+    stack: list[tuple[Any, Path]] = [(value, None)]
+    while stack:
+        one, path = stack.pop()
+        if isinstance(one, str):
+            if _is_broken(one):
+                return path
+        elif isinstance(one, dict):
+            for key in one:
+                if _is_broken(key):
+                    return (path, ascii(key)[1:-1])
+            stack.extend((inner, (path, key)) for key, inner in reversed(one.items()))
+        elif isinstance(one, list):
+            stack.extend((inner, (path, index)) for index, inner in reversed([*enumerate(one)]))
+    return False
 
 
-def find_surrogate(value: Any, path: Path = None) -> Path | bool:
-    """Return the path of the first text that is no Unicode text (a lone surrogate), or False."""
-    if isinstance(value, str):
-        try:
-            value.encode("utf-8")
-        except UnicodeEncodeError:
-            return path
-        return False
-    inner: list[tuple[Any, Any]] = []
-    if isinstance(value, dict):
-        for key in value:
-            if find_surrogate(key) is not False:
-                return (path, ascii(key)[1:-1])
-        inner = list(value.items())
-    elif isinstance(value, list):
-        inner = list(enumerate(value))
-    for key, one in inner:
-        found = find_surrogate(one, (path, key))
-        if found is not False:
-            return found
+def _is_broken(text: str) -> bool:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return True
     return False
 
 
@@ -560,12 +566,20 @@ def find_cycle(value: Any) -> Path | bool:
         if leaving:
             del above[id(one)]
             continue
-        if not isinstance(one, (dict, list, tuple, set)):
+        pairs: Any
+        if isinstance(one, dict):
+            pairs = one.items()
+        elif isinstance(one, (list, tuple, set)):
+            pairs = enumerate(one)
+        elif hasattr(type(one), "__dataclass_fields__") or hasattr(type(one), "__pydantic_validator__"):
+            pairs = getattr(one, "__dict__", {}).items()
+        else:
             continue
         if id(one) in above:
             return path
         above[id(one)] = None
         stack.append((one, path, True))
-        pairs = one.items() if isinstance(one, dict) else enumerate(one)
-        stack.extend((inner, (path, key if isinstance(key, (int, str)) else str(key)), False) for key, inner in pairs)
+        stack.extend(
+            (inner, (path, key if isinstance(key, (int, str)) else shorten(key)), False) for key, inner in pairs
+        )
     return False

@@ -1,8 +1,12 @@
-"""What all tests share: the profiles of hypothesis, the check of what is under test, the interpreter."""
+"""What all tests share: the profiles of hypothesis, the check of what is under test, the interpreter, golden files."""
 
+import json
 import sys
 import sysconfig
+from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -23,8 +27,9 @@ settings.load_profile("dev")  # `--hypothesis-profile=ci` comes later and wins
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add `--installed`."""
+    """Add `--installed` and `--rewrite-golden`."""
     parser.addoption("--installed", action="store_true", help="refuse to test the checkout")
+    parser.addoption("--rewrite-golden", action="store_true", help="write what the golden files hold anew, for review")
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
@@ -42,3 +47,30 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 def interpreter() -> str:
     """The path of the Python that runs the tests, for those that start a process."""
     return sys.executable
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, object], None]:
+    """Compare a JSON value with a golden file, `golden("manifests/greet", value)`; `--rewrite-golden` writes it."""
+
+    def compare(name: str, value: object) -> None:
+        path = Path(__file__).parent / "data" / f"{name}.json"
+        if request.config.getoption("--rewrite-golden"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(json.dumps(value, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
+        assert value == json.loads(path.read_text(encoding="utf-8"))
+
+    return compare
+
+
+@pytest.fixture
+def new_module(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], dict[str, Any]]:
+    """Run a source as a module that others find by its name: `new_module("name", source)` returns its names."""
+
+    def run(name: str, source: str) -> dict[str, Any]:
+        module = ModuleType(name)
+        monkeypatch.setitem(sys.modules, name, module)
+        exec(compile(source, name, "exec"), vars(module))
+        return vars(module)
+
+    return run

@@ -9,7 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-__all__ = ["end_children", "watch_children"]
+__all__ = ["end_children", "opened_for_writing", "release_in_children", "watch_children"]
 
 #: Set in the environment, so that a child whose parent has ended (a shell's background job) is still recognised.
 _MARK = "OCTONODE_RUNNER"
@@ -27,19 +27,61 @@ _STARTS = frozenset(
     )
 )
 
+#: Looks at the table of processes before giving up on children that multiply faster than they can be killed.
+_ROUNDS = 10
+
+_WRITES = os.O_WRONLY | os.O_RDWR
+
 _started = False
+_wrote = False
 
 
 def watch_children() -> None:
-    """Mark what this process starts from now on. Once a process; costs nothing until something is started."""
+    """Mark what this process starts from now on, and note what it opens. Once a process."""
     os.environ[_MARK] = f"{os.getpid()}.{os.urandom(4).hex()}"
     sys.addaudithook(_note)
 
 
-def _note(event: str, _arguments: tuple[Any, ...]) -> None:
-    global _started
+def _note(event: str, arguments: tuple[Any, ...]) -> None:
+    global _started, _wrote
     if event in _STARTS:
         _started = True
+    elif event == "open" and arguments[2] & _WRITES:
+        _wrote = True
+
+
+def opened_for_writing() -> bool:
+    """Tell whether a file has been opened for writing since `watch_children`."""
+    return _wrote
+
+
+def release_in_children(signals: tuple[int, ...]) -> None:
+    """Let these signals end a forked child as they end any process: it has no grace, and no host to answer to.
+
+    They are held back from before the fork until the child is ready: one that comes at once, as from a pool that ends
+    its workers, would be noted for a handler that the child then forgets.
+    """
+    if not hasattr(os, "register_at_fork"):
+        return
+    import _signal  # type: ignore[import-not-found]  # no stub; `signal` would import enum
+    from _thread import get_ident
+
+    masks: dict[int, Any] = {}
+
+    def hold() -> None:
+        masks[get_ident()] = _signal.pthread_sigmask(_signal.SIG_BLOCK, signals)
+
+    def let_go() -> None:
+        _signal.pthread_sigmask(_signal.SIG_SETMASK, masks.pop(get_ident(), ()))
+
+    def release() -> None:
+        _signal.set_wakeup_fd(-1)
+        for number in signals:
+            if _signal.getsignal(number) is not _signal.SIG_IGN:
+                _signal.signal(number, _signal.SIG_DFL)
+        let_go()
+
+    os.register_at_fork(before=hold, after_in_parent=let_go, after_in_child=release)
 
 
 def end_children() -> None:
@@ -49,11 +91,17 @@ def end_children() -> None:
     if sys.platform == "win32":
         os.system(f'taskkill /T /F /FI "PPID eq {os.getpid()}" >NUL 2>&1')
         return
-    for pid in _descendants():
-        try:
-            os.kill(pid, 9)
-        except (ProcessLookupError, PermissionError):  # it ended by itself, or became somebody else's
-            continue
+    killed: set[int] = set()
+    for _ in range(_ROUNDS):  # one that was starting another when the list was made left that one out
+        fresh = [pid for pid in _descendants() if pid not in killed]
+        if not fresh:
+            return
+        for pid in fresh:
+            killed.add(pid)
+            try:
+                os.kill(pid, 9)
+            except (ProcessLookupError, PermissionError):  # it ended by itself, or became somebody else's
+                continue
 
 
 def _has_child() -> bool:
@@ -89,7 +137,10 @@ def _proc_table() -> tuple[dict[int, int], set[int]]:
         try:
             with open(f"/proc/{name}/stat", "rb") as file:
                 # The program's name stands in parentheses and may hold anything; the parent is the second behind it.
-                parents[int(name)] = int(file.read().rpartition(b")")[2].split()[1])
+                state, parent = file.read().rpartition(b")")[2].split()[:2]
+            if state == b"Z":  # it has ended, and waits for its parent to notice
+                continue
+            parents[int(name)] = int(parent)
             with open(f"/proc/{name}/environ", "rb") as file:
                 if mark in file.read().split(b"\0"):
                     marked.add(int(name))

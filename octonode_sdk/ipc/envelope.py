@@ -30,7 +30,10 @@ PROTOCOL = "1"
 #: Stands for the id of a line whose own can't be read (RES-3).
 UNKNOWN_ID = "unknown"
 
-_HEAD = '{"octonode":"1","type":"'
+_HEAD = '{"octonode":"1","type":"'  # RES-1
+
+#: A deadline further away (31,000 years) is this one, so that it can be counted in seconds as a float.
+_FOREVER_MS = 10**15
 
 
 class Request:
@@ -38,7 +41,7 @@ class Request:
 
     Attributes:
         type: "invoke" or "describe".
-        request_id: Its `invocationId`.
+        request_id: Its `invocationId`. Nothing here goes by it: several requests may have the same one (RES-12).
         node: Which node, or None.
         inputs: The inputs, {} where there are none.
         config, attempt, env, run_id, deadline_ms: Of its context.
@@ -69,13 +72,13 @@ def parse_request(line: bytes) -> Request:
         text = line.decode("utf-8")
     except UnicodeDecodeError as error:
         bad = f"the line is no UTF-8 (byte {error.start} is 0x{line[error.start]:02x})"
-        raise RemoteProtocolError(bad) from None  # LINE-6
+        raise RemoteProtocolError(bad, request_id=_recover_id(line)) from None  # LINE-6
     try:
         envelope = loads(text)
     except RecursionError:
-        raise RemoteProtocolError("the line is nested too deep", request_id=_recover_id(text)) from None  # LINE-12
+        raise RemoteProtocolError("the line is nested too deep", request_id=_recover_id(line)) from None  # LINE-12
     except ValueError as error:
-        raise RemoteProtocolError(f"the line is no JSON: {error}", request_id=_recover_id(text)) from None  # LINE-7
+        raise RemoteProtocolError(f"the line is no JSON: {error}", request_id=_recover_id(line)) from None  # LINE-7
     if not isinstance(envelope, dict):  # REQ-1
         raise RemoteProtocolError(f"expected a JSON object as request, got {json_kind(envelope)}")
     get = envelope.get
@@ -132,32 +135,32 @@ def _summary(faults: list[Fault]) -> str:
 
 
 def _read_context(context: Any, request: Request, faults: list[Fault]) -> None:
-    """Read `context` into the request (CTX-1 to CTX-8)."""
+    """Read `context` into the request; each field that does not fit is a fault (CTX-7), unknown ones pass (REQ-14)."""
     if type(context) is not dict:
         faults.append(Fault("$.context", f"expected an object, got {json_kind(context)}"))
         return
-    for key, attribute in (("runId", "run_id"), ("env", "env")):
+    for key, attribute in (("runId", "run_id"), ("env", "env")):  # CTX-2, CTX-3
         value = context.get(key, _ABSENT)
         if type(value) is str:
             setattr(request, attribute, value)
         elif value is not _ABSENT:
             faults.append(Fault(f"$.context.{key}", f"expected a text, got {json_kind(value)}"))
-    config = context.get("config", _ABSENT)
+    config = context.get("config", _ABSENT)  # CTX-4
     if type(config) is dict:
         request.config = config
     elif config is not _ABSENT:
         faults.append(Fault("$.context.config", f"expected an object, got {json_kind(config)}"))
-    attempt = _whole(context.get("attempt", 1))
+    attempt = _whole(context.get("attempt", 1))  # CTX-5, CTX-8
     if attempt is not None and attempt >= 1:
         request.attempt = attempt
     else:
         got = json_kind(context["attempt"])
         faults.append(Fault("$.context.attempt", f"expected an integer of at least 1, got {got}"))
-    deadline = context.get("deadlineMs", _ABSENT)
+    deadline = context.get("deadlineMs", _ABSENT)  # CTX-6
     if deadline is not _ABSENT:
         whole = _whole(deadline)
         if whole is not None and whole > 0:
-            request.deadline_ms = whole
+            request.deadline_ms = min(whole, _FOREVER_MS)
         else:
             got = json_kind(deadline)
             faults.append(Fault("$.context.deadlineMs", f"expected a positive integer of milliseconds, got {got}"))
@@ -169,28 +172,45 @@ def _whole(value: Any) -> int | None:
     return int(value) if type(value) is float and value.is_integer() else None
 
 
-def _recover_id(text: str) -> str | None:
-    """Return the id in a line that can't be read as a whole, or None: its sender waits for an answer (RES-4).
+def _recover_id(line: bytes) -> str | None:
+    """Return the id in a line that can't be read as a whole, or None: its sender waits for an answer (RES-19).
 
-    Only an id before the first nested value counts: one inside the inputs is somebody else's.
+    Only an id before the first nested value counts: one inside the inputs is somebody else's. It has to be whole and
+    valid UTF-8; nothing is guessed.
     """
-    key = '"invocationId"'
-    start = text.find(key)
-    if start < 0 or text.count("{", 0, start) > 1 or text.count("[", 0, start):
+    start = line.find(_ID_KEY)
+    if start < 0 or line[start - 1 : start] == b"\\" or line.count(b"{", 0, start) > 1 or line.count(b"[", 0, start):
         return None
-    rest = text[start + len(key) :].lstrip(" \t")
-    if not rest.startswith(":"):
+    start = _skip_blanks(line, start + len(_ID_KEY))
+    if line[start : start + 1] != b":":
         return None
-    rest = rest[1:].lstrip(" \t")
-    end = 1
-    while (end := rest.find('"', end)) > 0:
-        try:
-            value = loads(rest[: end + 1])
-        except ValueError:
-            end += 1  # an escaped quote
-            continue
-        return value if isinstance(value, str) else None
-    return None
+    start = _skip_blanks(line, start + 1)
+    if line[start : start + 1] != b'"':
+        return None
+    end = line.find(b'"', start + 1)
+    while end > 0 and _is_escaped(line, end):
+        end = line.find(b'"', end + 1)
+    try:
+        value = loads(line[start : end + 1].decode("utf-8"))
+    except ValueError:  # cut off, no UTF-8, or a bad escape
+        return None
+    return value if isinstance(value, str) else None
+
+
+_ID_KEY = b'"invocationId"'
+
+
+def _skip_blanks(line: bytes, start: int) -> int:
+    while line[start : start + 1] in (b" ", b"\t"):
+        start += 1
+    return start
+
+
+def _is_escaped(line: bytes, place: int) -> bool:
+    first = place
+    while line[first - 1 : first] == b"\\":
+        first -= 1
+    return (place - first) % 2 == 1
 
 
 def overlong_error(line: OverlongLine, limit: int) -> RemoteProtocolError:
@@ -198,12 +218,12 @@ def overlong_error(line: OverlongLine, limit: int) -> RemoteProtocolError:
     return RemoteProtocolError(
         f"the line has {line.size} bytes, over the limit of {limit}; raise it with --max-line-bytes or "
         "OCTONODE_MAX_LINE_BYTES, or pass large data as a file",
-        request_id=_recover_id(line.head.decode("utf-8", "ignore")),
+        request_id=_recover_id(line.head),
     )
 
 
 def result_line(request_id: str, outputs: dict[str, Any], *, node: str) -> bytes:
-    """Return the answer of a call that succeeded (RES-5), with its LF (LINE-14).
+    """Return the answer of a call that succeeded (RES-5), under the id of its request (RES-2), with its LF (LINE-14).
 
     Raises:
         OutputsError: A text holds a lone surrogate, which no UTF-8 can carry, or the outputs are nested too deep.
@@ -229,9 +249,11 @@ def failure_line(request_id: str, failure: Failure, *, type_: str = "result") ->
         error["details"] = failure.details  # ERR-5
     if failure.stack is not None:
         error["stack"] = failure.stack  # ERR-6
-    body = to_json(error)
-    line = f'{_HEAD}{type_}","invocationId":{to_ascii_json(request_id)},"status":"error","error":{body}}}\n'
-    return line.encode("utf-8")
+    head = f'{_HEAD}{type_}","invocationId":{to_ascii_json(request_id)},"status":"error","error":'
+    try:
+        return f"{head}{to_json(error)}}}\n".encode()
+    except UnicodeEncodeError:  # lone surrogates, as in a file name that is no UTF-8, travel as escapes (ERR-20)
+        return f"{head}{to_ascii_json(error)}}}\n".encode()
 
 
 def manifest_line(request_id: str, manifest: dict[str, Any]) -> bytes:

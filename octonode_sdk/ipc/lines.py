@@ -15,6 +15,8 @@ __all__ = ["DEFAULT_LIMIT_BYTES", "LineSplitter", "OverlongLine"]
 DEFAULT_LIMIT_BYTES = 64 * 1024 * 1024
 
 _BOM = b"\xef\xbb\xbf"
+
+#: Most that is kept of a line over the limit: far more than what stands before the id in the envelopes of any engine.
 _HEAD_BYTES = 4096
 
 
@@ -40,10 +42,12 @@ class LineSplitter:
 
     def __init__(self, limit: int = DEFAULT_LIMIT_BYTES) -> None:
         self._limit = limit
-        self._parts: list[bytes] = []
+        self._head_bytes = min(_HEAD_BYTES, limit)
+        # One buffer, no list of pieces: a host that writes in tiny pieces must not cost an object for each (LINE-10).
+        self._open = bytearray()
         self._size = 0
-        self._draining = False
-        self._at_start = True
+        # What may belong to the end or the start of a line and does not count: a CR, and the mark on the first line.
+        self._slack = 1 + len(_BOM)
         self.saw_bytes = False
 
     def feed(self, data: bytes) -> list[Line]:
@@ -54,7 +58,7 @@ class LineSplitter:
         *ended, rest = data.split(b"\n")
         lines: list[Line] = []
         for piece in ended:
-            if self._parts or self._draining or len(piece) > self._limit:
+            if self._size or len(piece) > self._limit:
                 self._keep(piece)
                 line = self._take()
             else:
@@ -67,33 +71,33 @@ class LineSplitter:
 
     def finish(self) -> list[Line]:
         """Return the last line, which may lack its LF (LINE-5)."""
-        line = self._take() if self._parts else None
+        line = self._take() if self._size else None
         return [] if line is None else [line]
 
     def _keep(self, piece: bytes) -> None:
-        self._size += len(piece)
-        if self._draining:
-            return
-        self._parts.append(piece)
-        # One byte more is the CR of a line that may still end in LF.
-        if self._size > self._limit + 1:
-            self._parts = [b"".join(self._parts)[:_HEAD_BYTES]]
-            self._draining = True
+        most = self._limit + self._slack
+        if self._size <= most:
+            self._size += len(piece)
+            self._open += piece
+            if self._size > most:
+                del self._open[self._head_bytes :]  # from here on the line is counted and not kept (LINE-8)
+        else:
+            self._size += len(piece)
 
     def _take(self) -> Line | None:
-        size, draining = self._size, self._draining
-        whole = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
-        self._parts, self._size, self._draining = [], 0, False
-        if draining:
-            self._at_start = False
+        size, whole = self._size, bytes(self._open)
+        self._open = bytearray()  # a new one: clear() would keep the memory of the longest line for good
+        self._size = 0
+        if size > self._limit + self._slack:
+            self._slack = 1
             return OverlongLine(whole, size)
         line = self._clean(whole)
-        return OverlongLine(line[:_HEAD_BYTES], size) if line is not None and len(line) > self._limit else line
+        return OverlongLine(line[: self._head_bytes], size) if line is not None and len(line) > self._limit else line
 
     def _clean(self, line: bytes) -> bytes | None:
-        if self._at_start:
-            self._at_start = False
+        if self._slack > 1:
+            self._slack = 1
             line = line.removeprefix(_BOM)  # LINE-3
-        if line[-1:] == b"\r":
+        if line[-1:] == b"\r":  # LINE-2
             line = line[:-1]
-        return line if line.strip(b" \t\r") else None
+        return line if line.strip(b" \t\r") else None  # LINE-4

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 __all__ = ["HELP", "Options", "UsageError", "read_options"]
 
-#: Calls that run at once. Enough for nodes that wait for a network, few enough for nodes that compute.
+#: Calls that run at once (LIFE-17). Enough for nodes that wait for a network, few enough for nodes that compute.
 _DEFAULT_CONCURRENCY = 32
 
 #: Seconds that work in flight may go on after SIGTERM. Orchestrators wait 10 to 30 before they kill.
@@ -85,10 +85,7 @@ def read_options(arguments: list[str], environment: Mapping[str, str], *, target
     """
     options = Options()
     options.target = target
-    for attribute, variable in _FLAGS.values():
-        text = environment.get(variable, "")
-        if text:
-            setattr(options, attribute, _number(attribute, text, variable))
+    given: set[str] = set()
     words: list[str] = []
     queue = list(arguments)
     while queue:
@@ -111,6 +108,11 @@ def read_options(arguments: list[str], environment: Mapping[str, str], *, target
             text = queue.pop(0)
         attribute = _FLAGS[flag][0]
         setattr(options, attribute, _number(attribute, text, flag))
+        given.add(attribute)
+    for attribute, variable in _FLAGS.values():
+        text = environment.get(variable, "")
+        if text and attribute not in given:
+            setattr(options, attribute, _number(attribute, text, variable))
     if target is None:
         if not words:
             raise UsageError(

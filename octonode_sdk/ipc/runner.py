@@ -7,18 +7,18 @@ the reader, and never runs node code; calls run on the threads of `lanes`.
 from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]  # no stub; `signal` would import enum
+import _thread
 import gc
 import os
 import sys
 import threading
-from time import monotonic
+from time import monotonic, sleep
 
 from ..call import Plan
 from ..errors import DefinitionError, LoadError, RemoteProtocolError
-from ..failures import Failure, failure_of
-from ..lanes import Lanes, inherit_context, run_call
+from ..lanes import LOOK_SECONDS, Lanes, inherit_context, run_call
 from ..packs import load, nodes_of
-from .children import end_children, watch_children
+from .children import end_children, opened_for_writing, release_in_children, watch_children
 from .envelope import UNKNOWN_ID, failure_line, manifest_line, overlong_error, parse_request, result_line
 from .lines import LineSplitter, OverlongLine
 from .options import Options, UsageError, read_options
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
     from ..context import Context
+    from ..failures import Failure
     from ..nodes import Node
     from .envelope import Request
 
@@ -41,25 +42,11 @@ _READ_AHEAD = 1024
 #: Status of a process whose reader went away: 128 and the number of SIGPIPE, as a shell would say.
 _STATUS_NO_READER = 141
 
+#: Exceptions of signal handlers that are passed over; more are a fault that will not go away.
+_FAULTS_LIMIT = 1000
+
 #: Unknown inputs are told of once a name; a host that invents names must not fill the memory.
 _TOLD_LIMIT = 1000
-
-
-class _Call:
-    """A request on its way: exactly one answer (RES-10)."""
-
-    __slots__ = ("_answered", "context", "request", "size")
-
-    def __init__(self, request: Request, size: int) -> None:
-        self.request, self.size = request, size
-        self.context: Context | None = None
-        self._answered = False
-
-    def claim(self, lock: threading.Lock) -> bool:
-        """Return True to the first who asks: that one answers."""
-        with lock:
-            first, self._answered = not self._answered, True
-            return first
 
 
 class Runner:
@@ -74,116 +61,165 @@ class Runner:
 
     def __init__(self, nodes: dict[str, Node], wire: Wire, options: Options, *, broken: Failure | None = None) -> None:
         self._nodes, self._wire, self._options, self._broken = nodes, wire, options, broken
+        self._only = next(iter(nodes.values())) if len(nodes) == 1 else None
         self._writer = LineWriter(wire.out_fd, wire.wake)
-        self._lanes = Lanes(options.concurrency)
         self._plans: dict[str, Plan] = {}
         self._manifests: dict[str, dict[str, object]] = {}
-        self._lock = threading.Lock()
-        self._in_flight: dict[int, _Call] = {}
-        self._waiting_bytes = 0
+        self._contexts: set[Context] = set()
         self._told: set[tuple[str, str]] = set()
-        self._served = 0
-        self._draining = False
-        self._held_back = False
+        self._splitter = LineSplitter(options.max_line_bytes)
+        self._at_end = False
+        self._saw_request = False
+        self._leave_at: float | None = None
+        self._started = False
+        self._faults = 0
         self.signal = 0
+        self._lanes = Lanes(
+            limit=options.concurrency,
+            read=self._read,
+            serve=self._answer,
+            deliver=self._writer.send,
+            read_ahead=_READ_AHEAD,
+            read_ahead_bytes=options.max_line_bytes,
+            wake=wire.wake,
+        )
 
     def serve(self) -> int:
         """Serve until the end of input, a signal, or the end of the reader; return the exit status."""
-        splitter = LineSplitter(self._options.max_line_bytes)
-        wire = self._wire
-        at_end = False
-        leave_at: float | None = None
         while True:
-            if leave_at is None and self.signal:
-                wire.stop_reading()
-                at_end = self._draining = True
-                leave_at = monotonic() + self._options.grace
-            if at_end and not self._in_flight and self._writer.flush(0):
-                return self._status(splitter)
-            if leave_at is not None and monotonic() >= leave_at:
-                self._fail_the_rest()
-                return 128 + self.signal
-            if not at_end:
-                self._held_back = self._is_full()
-                wire.listen(not self._held_back)
-            readable, gone, woken = wire.wait(None if leave_at is None else leave_at - monotonic())
-            if gone or self._writer.dead:
-                self._leave_at_once()
+            try:
+                return self._watch()
+            except BaseException as error:  # from a signal handler of node code's: no other code of it runs here
+                if not isinstance(error, SystemExit):
+                    _say(f"octonode_sdk: a signal handler raised {type(error).__name__}: {error}\n")
+                self._faults += 1
+                if self._faults > _FAULTS_LIMIT:
+                    raise
+
+    def _watch(self) -> int:
+        wire, lanes, writer = self._wire, self._lanes, self._writer
+        if not self._started:
+            self._started = True
+            lanes.start()
+        while True:
+            if self.signal and self._leave_at is None:  # LIFE-10
+                lanes.closed = True
+                self._leave_at = monotonic() + self._options.grace
+            leave_at = self._leave_at
+            is_over = lanes.ended or leave_at is not None
+            if is_over and not lanes.outstanding and writer.flush(0):  # LIFE-3, LIFE-11
+                return self._status()
+            timeout = LOOK_SECONDS if lanes.look() else None
+            if leave_at is not None:
+                left = leave_at - monotonic()
+                if left <= 0:
+                    self._fail_the_rest()
+                timeout = left if timeout is None else min(timeout, left)
+            gone, woken = wire.wait(timeout)
+            if gone or writer.dead:
+                self._end_hard(_STATUS_NO_READER)  # LIFE-8
+            writer.settle()
             for number in woken:
                 self.signal = self.signal or (number if number in _SIGNALS else 0)
-            if readable and not at_end:
-                data = wire.read()
-                lines = splitter.feed(data) if data else splitter.finish()
-                for line in lines:
-                    self._take(line)
-                if not data:
-                    wire.stop_reading()
-                    at_end = self._draining = True
 
-    def _status(self, splitter: LineSplitter) -> int:
+    def _status(self) -> int:
         if self.signal:
             return 128 + self.signal  # LIFE-13
-        if not self._served and splitter.saw_bytes:
-            sys.stderr.write("octonode_sdk: stdin held no request, only blank lines\n")  # LIFE-6
+        if not self._saw_request and self._splitter.saw_bytes:
+            _say("octonode_sdk: stdin held no request, only blank lines\n")  # LIFE-6
             return 1
         return 1 if self._broken is not None else 0  # LIFE-4, LIFE-5
 
-    def _is_full(self) -> bool:
-        return (
-            len(self._in_flight) >= self._options.concurrency + _READ_AHEAD
-            or self._waiting_bytes > self._options.max_line_bytes
-        )
+    def _read(self) -> list[bytes] | None:
+        """Wait for bytes and return the calls in them (LIFE-2); None at the end of input.
 
-    def _take(self, line: bytes | OverlongLine) -> None:
-        """Answer one line, or hand it to the lanes."""
-        self._served += 1
-        kind = "result"
-        request_id = UNKNOWN_ID
+        What needs no node is answered here, however busy the lanes are.
+        """
+        if self._at_end:
+            return None
+        data = self._wire.read()
+        if data:
+            lines = self._splitter.feed(data)
+        else:
+            self._at_end = True
+            lines = self._splitter.finish()
+        calls: list[bytes] = []
+        for line in lines:
+            self._saw_request = True
+            if isinstance(line, OverlongLine) or b'"describe"' in line or self._broken is not None:
+                answer = self._answer_now(line)
+                if answer is not None:
+                    self._writer.send(answer)
+                    continue
+                assert isinstance(line, bytes)  # an overlong line is always answered
+            calls.append(line)
+        return calls
+
+    def _answer_now(self, line: bytes | OverlongLine) -> bytes | None:
+        """Return the answer to a describe or to what is no request; None for a call."""
+        request_id, kind = UNKNOWN_ID, "result"
         try:
             if isinstance(line, OverlongLine):
                 raise overlong_error(line, self._options.max_line_bytes)
             request = parse_request(line)
             request_id = request.request_id
-            kind = "manifest" if request.type == "describe" else "result"
+            if request.type == "describe":
+                kind = "manifest"
             if self._broken is not None:
-                self._writer.send(failure_line(request_id, self._broken, type_=kind))
-                return
-            node = self._find(request.node)
-            if kind == "manifest":
-                self._writer.send(manifest_line(request_id, self._manifest(node)))
-                return
-            plan = self._plans.get(node.id) or self._make_plan(node)
-        except RemoteProtocolError as error:
-            self._writer.send(failure_line(error.request_id or UNKNOWN_ID, failure_of(error)))
-            return
-        except (LoadError, DefinitionError) as error:
-            self._writer.send(failure_line(request_id, failure_of(error), type_=kind))
-            return
-        call = _Call(request, len(line))
-        deadline = None if request.deadline_ms is None else monotonic() + request.deadline_ms / 1000
-        with self._lock:
-            self._in_flight[id(call)] = call
-            self._waiting_bytes += call.size
-        self._lanes.submit(lambda: self._invoke(call, plan, deadline))
+                return failure_line(request_id, self._broken, type_=kind)
+            if kind == "result":
+                return None
+            return manifest_line(request_id, self._manifest(self._find(request.node)))
+        except BaseException as error:  # noqa: BLE001  # the boundary: a type of the author's may fail to be described
+            from ..failures import failure_of
+
+            request_id = _id_of(error) if isinstance(error, RemoteProtocolError) else request_id
+            return failure_line(request_id, failure_of(error), type_=kind)
+
+    def _answer(self, line: bytes) -> bytes:
+        """Run the call that a line asks for, on a lane, and return its answer, whatever happens."""
+        request_id, node, context = UNKNOWN_ID, None, None
+        try:
+            request = parse_request(line)
+            request_id = request.request_id
+            if request.type == "describe":  # spelled with an escape, since `_read` looks for the plain word
+                return self._answer_now(line) or b""
+            node = self._only if request.node is None else self._nodes.get(request.node)
+            if node is None:
+                node = self._find(request.node)
+            plan = self._plans.get(node.id)
+            if plan is None:
+                plan = self._plans[node.id] = Plan(node)
+            secrets = plan.secrets() if plan.wants_secrets else None
+            if plan.context_name is not None:
+                context = self._context(request, plan, secrets)
+            if not plan.knows(request.inputs):
+                self._tell_unknown(plan, request.inputs)
+            outputs = run_call(plan, request.inputs, context, self._lanes.loop)
+            return result_line(request_id, outputs, node=node.id)
+        except BaseException as error:  # noqa: BLE001  # the boundary: whatever a node raises is an answer (ERR-14, ERR-22)
+            from ..failures import failure_of
+
+            if isinstance(error, RemoteProtocolError):
+                request_id = _id_of(error)
+            return failure_line(request_id, failure_of(error, node))
+        finally:
+            if context is not None:
+                self._contexts.discard(context)
+                context.close()
 
     def _find(self, node_id: str | None) -> Node:
         """Return the asked node; without a name the only one (REQ-6, REQ-7, REQ-8)."""
         nodes = self._nodes
         if node_id is None:
-            if len(nodes) == 1:
-                return next(iter(nodes.values()))
+            if self._only is not None:
+                return self._only
             raise LoadError(f"the request names no node, and there are {len(nodes)}: {', '.join(nodes)}; say which")
         node = nodes.get(node_id)
         if node is None:
             known = "there is " if len(nodes) == 1 else "there are "
             raise LoadError(f"there is no node {node_id!r}; {known}{', '.join(nodes)}")
         return node
-
-    def _make_plan(self, node: Node) -> Plan:
-        from ..context import read_environment
-
-        plan = self._plans[node.id] = Plan(node, environment=read_environment)
-        return plan
 
     def _manifest(self, node: Node) -> dict[str, object]:
         known = self._manifests.get(node.id)
@@ -193,38 +229,12 @@ class Runner:
             known = self._manifests[node.id] = manifest(node)
         return known
 
-    def _invoke(self, call: _Call, plan: Plan, deadline: float | None) -> None:
-        """Run a call on a lane and answer it, whatever happens."""
-        request = call.request
-        context = None
-        try:
-            try:
-                secrets = plan.secrets()
-                if plan.context_name is not None:
-                    context = call.context = self._context(request, plan, deadline, secrets)
-                unknown = plan.unknown_inputs(request.inputs)
-                if unknown:
-                    self._tell_unknown(plan.node.id, unknown)
-                outputs = run_call(plan, request.inputs, context, self._lanes.loop)
-                line = result_line(request.request_id, outputs, node=plan.node.id)
-            except BaseException as error:  # noqa: BLE001  # the boundary: whatever a node raises is an answer (ERR-14)
-                line = failure_line(request.request_id, failure_of(error, plan.node))
-            if call.claim(self._lock):
-                self._writer.send(line)
-            if context is not None:
-                context.close()
-        finally:
-            with self._lock:
-                del self._in_flight[id(call)]
-                self._waiting_bytes -= call.size
-            if self._draining or self._held_back:
-                self._wire.wake()
-
-    def _context(self, request: Request, plan: Plan, deadline: float | None, secrets: dict[str, str]) -> Context:
+    def _context(self, request: Request, plan: Plan, secrets: dict[str, str] | None) -> Context:
         from ..context import Context
         from .sink import LogSink
 
-        return Context(
+        deadline = None if request.deadline_ms is None else monotonic() + request.deadline_ms / 1000
+        context = Context(
             config=request.config,
             attempt=request.attempt,
             env=request.env,
@@ -235,41 +245,51 @@ class Runner:
             secrets=secrets,
             sink=LogSink(),
         )
+        self._contexts.add(context)
+        return context
 
-    def _tell_unknown(self, node_id: str, names: list[str]) -> None:
-        for name in names:
+    def _tell_unknown(self, plan: Plan, inputs: dict[str, object]) -> None:
+        """Say once that an input is ignored (REQ-12)."""
+        node_id = plan.node.id
+        for name in plan.unknown_inputs(inputs):
             if (node_id, name) not in self._told and len(self._told) < _TOLD_LIMIT:
                 self._told.add((node_id, name))
-                known = ", ".join(port.name for port in self._nodes[node_id].inputs) or "none"
-                sys.stderr.write(
-                    f"{node_id}: ignored the input {name!r}, which the node does not have (it has: {known})\n"
-                )
+                known = ", ".join(port.name for port in plan.node.inputs) or "none"
+                _say(f"{node_id}: ignored the input {name!r}, which the node does not have (it has: {known})\n")
 
-    def _fail_the_rest(self) -> None:
-        """Answer what is still in flight at the end of the grace (LIFE-12)."""
-        with self._lock:
-            rest = list(self._in_flight.values())
+    def _fail_the_rest(self) -> NoReturn:
+        """Answer what is still in flight at the end of the grace, and leave (LIFE-12)."""
+        from ..failures import Failure
+
         failure = Failure("RUNTIME_ERROR", f"the process was told to stop (signal {self.signal})", retryable=True)
-        for call in rest:
-            if call.claim(self._lock):
-                self._writer.send(failure_line(call.request.request_id, failure))
-            if call.context is not None:
-                call.context.cancel()
+        for line in self._lanes.abandon():
+            try:
+                answer = failure_line(parse_request(line).request_id, failure)
+            except RemoteProtocolError as error:
+                answer = failure_line(_id_of(error), failure)
+            self._writer.send(answer, True)
         self._writer.flush(1)
         self._end_hard(128 + self.signal)
 
-    def _leave_at_once(self) -> NoReturn:
-        """Nobody reads the answers: leave, also in the middle of a call (LIFE-8)."""
-        self._end_hard(_STATUS_NO_READER)
-
     def _end_hard(self, status: int) -> NoReturn:
-        with self._lock:
-            rest = list(self._in_flight.values())
-        for call in rest:
-            if call.context is not None:
-                call.context.close()
+        """Leave at once, also in the middle of a call: nobody waits for it any more."""
+        for context in list(self._contexts):
+            context.close()
         end_children()
         os._exit(status)
+
+
+def _say(text: str) -> None:
+    """Write to stderr, if there is one: a process may start without it, and node code may take it away (LINE-18)."""
+    try:
+        sys.stderr.write(text)
+    except (AttributeError, OSError, ValueError):
+        return
+
+
+def _id_of(error: RemoteProtocolError) -> str:
+    """Return the id for the answer to a line that is no request (RES-3); an empty one is an id (REQ-4)."""
+    return UNKNOWN_ID if error.request_id is None else error.request_id
 
 
 _SIGNALS = tuple(getattr(_signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP") if hasattr(_signal, name))
@@ -282,34 +302,35 @@ def _catch_signals(wire: Wire, options: Options) -> Callable[[Runner], None]:
     that is stuck in a write to a reader that has stopped reading: a timer ends the process soon after the grace.
     """
     serving: list[Runner] = []
-    armed: list[threading.Thread] = []
+    armed: list[int] = []
 
     def handle(number: int, _frame: object) -> None:
         if armed:  # a second signal: at once
             end_children()
             os._exit(128 + number)
-        armed.append(_end_after(options.grace + 2, lambda: 128 + number))
+        armed.append(number)
+        _end_after(options.grace + 2, 128 + number)
         for runner in serving:
             runner.signal = runner.signal or number
+        wire.wake()  # the byte on the wake pipe does not come where node code has taken the wake-up descriptor over
 
     for number in _SIGNALS:
         if _signal.getsignal(number) is not _signal.SIG_IGN:  # nohup and background jobs ignore some on purpose
             _signal.signal(number, handle)
     _signal.set_wakeup_fd(wire.wake_fd, warn_on_full_buffer=False)
+    release_in_children(_SIGNALS)
     return serving.append
 
 
-def _end_after(seconds: float, status: Callable[[], int]) -> threading.Thread:
-    """Start a thread that ends the process, children included, if it is still there after `seconds`."""
+def _end_after(seconds: float, status: int) -> None:
+    """End the process, children included, if it is still there after `seconds`."""
 
     def end() -> None:
-        threading.Event().wait(seconds)
+        sleep(seconds)
         end_children()
-        os._exit(status())
+        os._exit(status)
 
-    thread = threading.Thread(target=end, name="octonode-end", daemon=True)
-    thread.start()
-    return thread
+    _thread.start_new_thread(end, ())
 
 
 def _serve(find: Callable[[], dict[str, Node]], options: Options, what: str) -> int:
@@ -317,7 +338,7 @@ def _serve(find: Callable[[], dict[str, Node]], options: Options, what: str) -> 
     try:
         wire = take_wire()
     except OSError as error:
-        sys.stderr.write(f"octonode_sdk: there is no stdout to answer on ({error})\n")
+        _say(f"octonode_sdk: there is no stdout to answer on ({error})\n")
         return 2
     started = _catch_signals(wire, options)
     watch_children()
@@ -325,10 +346,11 @@ def _serve(find: Callable[[], dict[str, Node]], options: Options, what: str) -> 
 
     atexit.register(end_children)  # registered first, so it runs after every hook of node code
     inherit_context()
+    loaded = set(sys.modules)
     nodes: dict[str, Node] = {}
     broken: Failure | None = None
     try:
-        nodes = _narrow(find(), options.node, what)
+        nodes = _narrow(find(), options.node, what)  # LIFE-20
     except BaseException as error:  # noqa: BLE001  # a SystemExit at import is a fault of the target (LIFE-23)
         broken = _load_failure(error, what)
     # What is loaded by now stays: the collector need not look at it again.
@@ -337,10 +359,27 @@ def _serve(find: Callable[[], dict[str, Node]], options: Options, what: str) -> 
     runner = Runner(nodes, wire, options, broken=broken)
     started(runner)
     status = runner.serve()
-    # Finalisation runs exit hooks and joins threads as always, but neither may keep the process (LIFE-7).
+    _end_after(options.grace, status)  # neither exit hooks nor threads may keep the process (LIFE-7)
+    if _is_trivial(set(sys.modules) - loaded, nodes):
+        atexit._run_exitfuncs()
+        sys.stderr.flush()
+        os._exit(status)
     gc.freeze()
-    _end_after(options.grace, lambda: status)
     return status
+
+
+def _is_trivial(imported: set[str], nodes: dict[str, Node]) -> bool:
+    """Tell whether the interpreter's finalisation has nothing to do but to free memory, which the system does as well.
+
+    It takes as long as a light call. It is left out where the process has no thread to join, has opened no file for
+    writing, and has imported nothing beside the standard library and the modules of its nodes.
+    """
+    own = {node.module.partition(".")[0] for node in nodes.values()} | {"octonode_sdk"}
+    return (
+        not opened_for_writing()
+        and all(thread.daemon for thread in threading.enumerate() if thread is not threading.main_thread())
+        and own.issuperset({name.partition(".")[0] for name in imported} - sys.stdlib_module_names)
+    )
 
 
 def _narrow(nodes: dict[str, Node], wanted: str | None, what: str) -> dict[str, Node]:
@@ -354,11 +393,13 @@ def _narrow(nodes: dict[str, Node], wanted: str | None, what: str) -> dict[str, 
 
 def _load_failure(error: BaseException, what: str) -> Failure:
     """Explain on stderr why a target can't be served, and return the answer for each request."""
+    from ..failures import Failure, failure_of
+
     ours = isinstance(error, (LoadError, DefinitionError))
     known = failure_of(error)
     message = f"can't load {what}: {known.message}"
     stack = None if ours else known.stack
-    sys.stderr.write(f"octonode_sdk: {message}\n{stack or ''}")
+    _say(f"octonode_sdk: {message}\n{stack or ''}")
     return Failure("RUNTIME_ERROR", message, stack=stack)
 
 
@@ -367,15 +408,13 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         options = read_options(sys.argv[1:] if arguments is None else arguments, os.environ)
     except UsageError as error:
-        sys.stderr.write(f"octonode_sdk: {error}\n")
+        _say(f"octonode_sdk: {error}\n")
         return 2  # LIFE-22
     if options.show is not None:
         sys.stdout.write(options.show)
         return 0
     target = options.target
     assert target is not None  # read_options requires it
-    # Nothing collects while modules load; the objects that they make stay anyway.
-    gc.disable()
     return _serve(lambda: load(target), options, target)
 
 
@@ -390,7 +429,7 @@ def run(arguments: list[str] | None = None) -> None:
     try:
         options = read_options(sys.argv[1:] if arguments is None else arguments, os.environ, target=what)
     except UsageError as error:
-        sys.stderr.write(f"{what}: {error}\n")
+        _say(f"{what}: {error}\n")
         sys.exit(2)
     if options.show is not None:
         sys.stdout.write(options.show)

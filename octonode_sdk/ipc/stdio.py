@@ -10,14 +10,13 @@ import os
 import sys
 import threading
 from collections import deque
-
-from ..secrets import mask
+from time import sleep
 
 try:
     from select import POLLERR, POLLHUP, POLLIN, POLLNVAL, POLLOUT, poll
 
     _has_poll = True
-except ImportError:  # Windows has no poll: there a read blocks, and a reader's end shows at the next write
+except ImportError:  # Windows has no poll: there the end of the reader shows at the next write
     _has_poll = False
 
 TYPE_CHECKING = False
@@ -37,66 +36,51 @@ _LOG_PATIENCE_MS = 500
 #: Answers kept for a slow reader before the calls that make them have to wait.
 _PENDING_BYTES = 1 << 20
 
-_READ_BYTES = 1 << 18
+#: Answers that are written together while more calls wait to be served: about what a pipe holds.
+_BATCH_BYTES = 1 << 15
+
+_READ_BYTES = 1 << 17
+
+#: Without poll, how often a wake-up is looked for.
+_NO_POLL_SECONDS = 0.02
 
 
 class Wire:
-    """The protocol's private descriptors, and what can be waited for on them.
+    """The protocol's private descriptors, and what can be waited for beside input.
 
-    `wake` makes a waiting `wait` return; it may be called from any thread and from a signal handler.
+    `wake` makes a waiting `wait` return; it may be called from any thread.
     """
 
     def __init__(self, in_fd: int, out_fd: int) -> None:
-        self._in, self._out = in_fd, out_fd
-        self._wake_read, self._wake_write = os.pipe()
+        self.in_fd, self.out_fd = in_fd, out_fd
+        self._wake_read, self.wake_fd = os.pipe()
         os.set_blocking(self._wake_read, False)
-        os.set_blocking(self._wake_write, False)
-        self._poll = poll() if _has_poll else None
-        if self._poll is not None:
+        os.set_blocking(self.wake_fd, False)
+        if _has_poll:
+            self._poll = poll()
             self._poll.register(self._wake_read, POLLIN)
-            self._poll.register(in_fd, POLLIN)
             self._poll.register(out_fd, 0)  # errors and hang-up are always told: nobody reads any more
-        self._reading = True
 
-    @property
-    def out_fd(self) -> int:
-        """The private stdout."""
-        return self._out
-
-    @property
-    def wake_fd(self) -> int:
-        """The end of the wake pipe that signals are written to (`signal.set_wakeup_fd`)."""
-        return self._wake_write
-
-    def listen(self, wanted: bool) -> None:
-        """Say whether `wait` should look for input."""
-        if wanted != self._reading:
-            self._reading = wanted
-            if self._poll is not None:
-                self._poll.register(self._in, POLLIN) if wanted else self._poll.unregister(self._in)
-
-    def wait(self, timeout: float | None) -> tuple[bool, bool, bytes]:
-        """Wait for input, for the end of the reader, or for a wake-up.
+    def wait(self, timeout: float | None) -> tuple[bool, bytes]:
+        """Wait for the end of the reader or for a wake-up.
 
         Args:
             timeout: Seconds, or None for no bound: an idle worker waits for its host (LIFE-9).
 
         Returns:
-            (whether input can be read without blocking, whether nobody reads stdout any more, what woke it: the number
-            of each signal as a byte, 0 for a plain `wake`).
+            (whether nobody reads stdout any more, what woke it: the number of each signal as a byte, 0 for `wake`).
         """
-        if self._poll is None:
-            return self._reading, False, b""
-        readable = gone = False
+        gone = False
+        if not _has_poll:
+            sleep(_NO_POLL_SECONDS if timeout is None else min(timeout, _NO_POLL_SECONDS))
+            return False, self._drain()
         woken = b""
-        for fd, event in self._poll.poll(None if timeout is None else max(0, int(timeout * 1000) + 1)):
-            if fd == self._out:
+        for fd, event in self._poll.poll(None if timeout is None else max(1, int(timeout * 1000))):
+            if fd == self.out_fd:
                 gone = bool(event & (POLLERR | POLLHUP | POLLNVAL))
-            elif fd == self._wake_read:
-                woken = self._drain()
             else:
-                readable = True
-        return readable, gone, woken
+                woken = self._drain()
+        return gone, woken
 
     def _drain(self) -> bytes:
         try:
@@ -105,26 +89,22 @@ class Wire:
             return b""
 
     def read(self) -> bytes:
-        """Return the next bytes; b"" at the end of input, also when the descriptor has died."""
+        """Wait for the next bytes and return them; b"" at the end of input, also when the descriptor has died."""
         try:
-            return os.read(self._in, _READ_BYTES)
+            return os.read(self.in_fd, _READ_BYTES)
         except OSError:
             return b""
-
-    def stop_reading(self) -> None:
-        """Forget the input, after its end."""
-        self.listen(False)
 
     def wake(self) -> None:
         """Make `wait` return."""
         try:
-            os.write(self._wake_write, b"\0")
-        except (BlockingIOError, OSError):  # a full pipe wakes as well
+            os.write(self.wake_fd, b"\0")
+        except OSError:  # a full pipe wakes as well
             return
 
     def close_in_child(self) -> None:
         """Close everything in a forked child, which must not hold the protocol open (LIFE-15)."""
-        for fd in (self._in, self._out, self._wake_read, self._wake_write):
+        for fd in (self.in_fd, self.out_fd, self._wake_read, self.wake_fd):
             try:
                 os.close(fd)
             except OSError:  # already closed
@@ -132,7 +112,7 @@ class Wire:
 
 
 def take_wire() -> Wire:
-    """Make the protocol's descriptors private, and 0, 1, `sys.stdin`, `sys.stdout`, `sys.stderr` harmless.
+    """Make the protocol's descriptors private (LINE-13), and 0, 1, `sys.stdin`, `sys.stdout`, `sys.stderr` harmless.
 
     From here on descriptor 0 is the null device and 1 goes where 2 goes, child processes included (LIFE-15, LIFE-16).
     Text that `print` had buffered for stdout ends up on stderr.
@@ -147,16 +127,18 @@ def take_wire() -> Wire:
             if fd == 1:
                 raise
             # The lowest free descriptor is this one: a private copy must not land there.
-            os.open(os.devnull, os.O_RDWR)
-    in_fd, out_fd = _copy(0), _copy(1)
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
+    in_fd, out_fd = os.dup(0), os.dup(1)  # not inheritable, as dup makes them
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     os.close(null)
     os.dup2(2, 1)
+    os.set_blocking(out_fd, True)  # a host may hand over its own end of a pipe; a full one is waited for, not an error
     try:
         if sys.stdout is not None:
             sys.stdout.flush()  # what a module printed before run() was called
-    except (OSError, ValueError):  # a closed or broken stderr takes no text
+            sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # a module may have kept it
+    except (OSError, ValueError, AttributeError):  # a closed or broken stderr takes no text; a stand-in may do less
         pass
     log = LogStream()
     sys.stdout = sys.stderr = sys.__stdout__ = sys.__stderr__ = log  # type: ignore[misc]  # the purpose
@@ -165,16 +147,17 @@ def take_wire() -> Wire:
     wire = Wire(in_fd, out_fd)
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=wire.close_in_child)
+        os.register_at_fork(after_in_child=_renew_log_lock)  # another thread may have held it
     return wire
 
 
-def _copy(fd: int) -> int:
-    """Return a private copy of a descriptor, out of the way of code that closes or reuses the low ones."""
-    try:
-        from fcntl import F_DUPFD_CLOEXEC, fcntl
-    except ImportError:
-        return os.dup(fd)
-    return fcntl(fd, F_DUPFD_CLOEXEC, 64)
+#: Held while text is written to descriptor 2. A handler of a signal may print while its own thread does.
+_log_lock = threading.RLock()
+
+
+def _renew_log_lock() -> None:
+    global _log_lock
+    _log_lock = threading.RLock()
 
 
 class _LogPipe(io.RawIOBase):
@@ -201,9 +184,19 @@ class _LogPipe(io.RawIOBase):
         return os.isatty(2)
 
     def write(self, data: Buffer, /) -> int:
+        """Write bytes, masked, as far as they go; they count as written."""
         raw = bytes(data)
-        text = mask(raw.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
-        view = memoryview(text)
+        # A daemon thread that is frozen in here at the end of the process must not keep or abort it.
+        if not _log_lock.acquire(timeout=2 * _LOG_PATIENCE_MS / 1000):
+            self._lost += len(raw)
+            return len(raw)
+        try:
+            self._write(memoryview(_masked(raw)))
+        finally:
+            _log_lock.release()
+        return len(raw)
+
+    def _write(self, view: memoryview) -> None:
         while view:
             if not self._takes():
                 self._lost += len(view)
@@ -216,7 +209,9 @@ class _LogPipe(io.RawIOBase):
                 view = view[os.write(2, view[:_SURE_BYTES]) :]
             except OSError:  # closed on the other side: there is nobody to tell
                 break
-        return len(raw)
+
+    def close(self) -> None:
+        """Do nothing: a text stream that is put around this one closes it when it goes."""
 
     def _takes(self) -> bool:
         if self._poll is None:
@@ -226,6 +221,15 @@ class _LogPipe(io.RawIOBase):
         return ready
 
 
+def _masked(text: bytes) -> bytes:
+    """Return log text without the values of secrets. Without `secrets` loaded, no node has declared one."""
+    secrets = sys.modules.get("octonode_sdk.secrets")
+    if secrets is None:
+        return text
+    masked: str = secrets.mask(text.decode("utf-8", "surrogateescape"))
+    return masked.encode("utf-8", "surrogateescape")
+
+
 class LogStream(io.TextIOWrapper):
     """`sys.stdout` and `sys.stderr` of node code: text for stderr, whatever it is made of (LINE-17, LINE-18).
 
@@ -233,21 +237,15 @@ class LogStream(io.TextIOWrapper):
     """
 
     def __init__(self) -> None:
-        raw = io.BufferedWriter(_LogPipe(), 1 << 16)
-        super().__init__(raw, encoding="utf-8", errors="backslashreplace", newline="", write_through=True)
-
-    def write(self, text: str) -> int:
-        """Write text at once, so that lines keep the order in which they were printed."""
-        count = super().write(text)
-        self.buffer.flush()
-        return count
+        # Nothing is buffered on the way, so that lines keep the order in which they were printed.
+        super().__init__(_LogPipe(), encoding="utf-8", errors="backslashreplace", newline="", write_through=True)
 
     def close(self) -> None:
         """Do nothing: a library that closes stdout must not take the log from everybody else."""
 
-    def detach(self) -> io.BufferedWriter:
+    def detach(self) -> _LogPipe:  # type: ignore[override]  # unbuffered, and a stream of bytes all the same
         """Return a binary stream to the same place."""
-        return io.BufferedWriter(_LogPipe(), 1 << 16)
+        return _LogPipe()
 
 
 class LineWriter:
@@ -255,29 +253,60 @@ class LineWriter:
 
     Whoever finds the descriptor free writes everything that waits; the others leave their line and go on, unless so
     much waits that the reader is too slow: then they wait, which bounds the memory (LIFE-19).
+
+    Args:
+        out_fd: Where to.
+        wake: Wakes the thread that calls `settle`.
+
+    Attributes:
+        dead: Whether nobody reads any more.
+        is_dirty: Whether a line waits that its thread has left for `settle` to write.
     """
 
-    def __init__(self, out_fd: int, on_dead: Callable[[], None]) -> None:
-        self._fd, self._on_dead = out_fd, on_dead
+    def __init__(self, out_fd: int, wake: Callable[[], None]) -> None:
+        self._fd, self._wake = out_fd, wake
         self._lines: deque[bytes] = deque()
         self._bytes = 0
         self._writing = threading.Lock()
         self.dead = False
+        self.is_dirty = False
 
-    def send(self, line: bytes) -> None:
-        """Write a line, now or by the thread that writes at the moment."""
+    def send(self, line: bytes, more_to_come: bool = False) -> None:
+        """Write a line.
+
+        Args:
+            line: With its LF.
+            more_to_come: Whether this thread has another line soon, so that they may be written together. Whoever calls
+                `settle` sees to it that the line does not wait for a call that takes longer.
+        """
+        size = len(line)
         self._lines.append(line)
-        self._bytes += len(line)
+        self._bytes += size  # no call in this line: another thread may run at each, and its sum would be lost
+        if more_to_come and self._bytes < _BATCH_BYTES:
+            if not self.is_dirty:
+                self.is_dirty = True
+                self._wake()
+            return
         while self._lines:
             if not self._writing.acquire(blocking=self._bytes > _PENDING_BYTES):
-                return
+                return  # whoever writes looks again before it leaves
             try:
                 self._write_all()
             finally:
                 self._writing.release()
 
-    def flush(self, timeout: float = -1) -> bool:
-        """Wait until everything is written; return whether it is."""
+    def settle(self) -> None:
+        """Write what was left to be written together, unless another thread is at it."""
+        if self.is_dirty:
+            self.is_dirty = bool(self._lines)
+            if self._lines and self._writing.acquire(blocking=False):
+                try:
+                    self._write_all()
+                finally:
+                    self._writing.release()
+
+    def flush(self, timeout: float) -> bool:
+        """Wait at most `timeout` seconds until everything is written; return whether it is."""
         if not self._writing.acquire(timeout=timeout):
             return False
         try:
@@ -308,4 +337,4 @@ class LineWriter:
                     view = view[os.write(self._fd, view) :]
         except OSError:
             self.dead = True
-            self._on_dead()
+            self._wake()
