@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from time import perf_counter, sleep
+from time import perf_counter
 from types import TracebackType
 from typing import Final, Self
 
@@ -21,14 +21,6 @@ from contenders import ContenderError
 
 READ_BYTES: Final = 1 << 20
 """Most to take from a pipe at once; more than a pipe holds, so that one read empties it."""
-
-READ_PAUSE_SECONDS: Final = 100e-6
-"""Pause before each read while pipelining, long before a pipe of 64 KiB is full.
-
-A reader that sleeps in `read` must be woken by the contender's next write, which costs that write
-more than the line. Whether it sleeps hangs on who else uses the machine, so without the pause the
-echo's rate is one of two that lie a factor of four apart.
-"""
 
 LIMIT_SECONDS: Final = 60.0
 """Longest wait for one batch of answers; a hundred times what the slowest batch takes."""
@@ -232,7 +224,6 @@ class Loop:
             started = perf_counter()
             writer.start()
             while missing > 0:
-                sleep(READ_PAUSE_SECONDS)
                 piece = os.read(source, READ_BYTES)
                 if not piece:
                     raise self._ended()

@@ -178,8 +178,10 @@ class Bench:
         return rows
 
     def _loop(self) -> list[Row]:
+        """One request at a time. Judged with the two ends of the pipe on two cores, as a host and its worker are."""
         rows: list[Row] = []
-        for case, bound in ((GREET, Bound(limit=0.6, sense="at least")), (LIGHT, None)):
+        bound = Bound(limit=0.6, sense="at least")
+        for case, judged, apart in ((GREET, bound, True), (GREET, None, False), (LIGHT, None, True)):
             requests = request_lines(case, self.plan.loop_requests)
             rates = self._race(
                 "loop",
@@ -187,15 +189,17 @@ class Bench:
                 requests,
                 self.plan.loop_rounds,
                 partial(Loop.one_at_a_time, requests=requests),
+                apart=apart,
             )
+            where = "" if apart else ", cores left to the scheduler"
             rows.append(
                 Row(
                     name="loop",
-                    measure=f"loop, one at a time, `{case.node}` / Python echo of the same lines",
+                    measure=f"loop, one at a time, `{case.node}`{where} / Python echo of the same lines",
                     unit="req/s",
                     ours=rates["ours"],
                     peer=rates["echo"],
-                    bound=bound,
+                    bound=judged,
                 )
             )
         return rows
@@ -210,6 +214,7 @@ class Bench:
                 requests,
                 self.plan.pipelined_rounds,
                 partial(Loop.pipelined, requests=b"".join(requests), count=len(requests)),
+                apart=False,
             )
             rows.append(
                 Row(
@@ -253,17 +258,26 @@ class Bench:
         requests: Sequence[bytes],
         rounds: int,
         batch: Callable[[Loop], tuple[float, bytes]],
+        *,
+        apart: bool,
     ) -> dict[str, list[float]]:
         """Let ours and the echo take turns at `batch`, which sends all of `requests`.
+
+        Args:
+            apart: Whether the driver gets a core of its own; else the scheduler decides.
 
         Returns:
             The requests a second of each batch, by contender.
         """
         commands = {"ours": ours(self.python, case), "echo": echo(self.python)}
         checks = {"ours": partial(check_answers, "ours", case), "echo": partial(check_echo, "echo")}
-        rates = {name: self.samples.setdefault(f"{measure}/{case.node}/{name}/requests_per_s", []) for name in commands}
+        place = "" if apart else "/any-core"
+        rates = {
+            name: self.samples.setdefault(f"{measure}/{case.node}{place}/{name}/requests_per_s", [])
+            for name in commands
+        }
         with ExitStack() as stack:
-            cores = stack.enter_context(core_apart())
+            cores = stack.enter_context(core_apart()) if apart else None
             children = {
                 name: stack.enter_context(self._start_loop(name, command, cores)) for name, command in commands.items()
             }

@@ -9,9 +9,13 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any, NoReturn
+    from typing import Any, NoReturn, TypeAlias
 
-__all__ = ["loads", "to_ascii_json", "to_json"]
+    _Functions: TypeAlias = tuple[
+        Callable[[str], Any], Callable[[Any], str], Callable[[Any], str], Callable[[str], str]
+    ]
+
+__all__ = ["loads", "quote_ascii", "to_ascii_json", "to_json"]
 
 _INFINITY = float("inf")
 
@@ -43,31 +47,31 @@ def _unserialisable(value: object) -> NoReturn:
     raise TypeError(f"a {type(value).__name__} is not JSON")
 
 
-def _fast_pair() -> tuple[Callable[[str], Any], Callable[[Any], str], Callable[[Any], str]]:
+def _fast_pair() -> _Functions:
     from _json import encode_basestring, encode_basestring_ascii, make_encoder, make_scanner
 
     scan = make_scanner(_Settings)  # type: ignore[arg-type]  # the stub names the result; any object with these fields serves
 
     def loads(text: str) -> Any:
-        start = 0
-        if text[:1] in " \t\r\n":
-            start = len(text) - len(text.lstrip(" \t\r\n"))
         try:
-            value, end = scan(text, start)
+            value, end = scan(text, 0)
         except StopIteration as stop:
+            if text[:1] in (" ", "\t", "\r", "\n"):  # the scanner skips blanks inside a value only
+                return loads(text.lstrip(" \t\r\n"))
             raise ValueError(f"not JSON: expected a value at character {stop.value}") from None
         except SystemError:
             # Before Python 3.12 the scanner finds its exception only once json.decoder is loaded (LINE-7).
             import json.decoder  # noqa: F401  # that it is loaded is the purpose
 
-            value, end = scan(text, start)
+            value, end = scan(text, 0)
         if end != len(text) and text[end:].strip(" \t\r\n"):
             raise ValueError(f"not JSON: more text after the value, at character {end}")
         return value
 
     # make_encoder(markers, default, encoder, indent, key_separator, item_separator, sort_keys, skipkeys, allow_nan)
-    encode = make_encoder({}, _unserialisable, encode_basestring, None, ":", ",", False, False, False)
-    encode_ascii = make_encoder({}, _unserialisable, encode_basestring_ascii, None, ":", ",", False, False, False)
+    # Without markers a cycle ends in RecursionError; the markers of a failed value would be taken for a cycle later.
+    encode = make_encoder(None, _unserialisable, encode_basestring, None, ":", ",", False, False, False)
+    encode_ascii = make_encoder(None, _unserialisable, encode_basestring_ascii, None, ":", ",", False, False, False)
 
     def to_json(value: Any) -> str:
         return "".join(encode(value, 0))
@@ -75,10 +79,10 @@ def _fast_pair() -> tuple[Callable[[str], Any], Callable[[Any], str], Callable[[
     def to_ascii_json(value: Any) -> str:
         return "".join(encode_ascii(value, 0))
 
-    return loads, to_json, to_ascii_json
+    return loads, to_json, to_ascii_json, encode_basestring_ascii
 
 
-def _plain_pair() -> tuple[Callable[[str], Any], Callable[[Any], str], Callable[[Any], str]]:
+def _plain_pair() -> _Functions:
     import json
 
     def loads(text: str) -> Any:
@@ -90,10 +94,10 @@ def _plain_pair() -> tuple[Callable[[str], Any], Callable[[Any], str], Callable[
     def to_ascii_json(value: Any) -> str:
         return json.dumps(value, allow_nan=False, separators=(",", ":"))
 
-    return loads, to_json, to_ascii_json
+    return loads, to_json, to_ascii_json, json.encoder.encode_basestring_ascii
 
 
-def _pair() -> tuple[Callable[[str], Any], Callable[[Any], str], Callable[[Any], str]]:
+def _pair() -> _Functions:
     try:
         return _fast_pair()
     except (ImportError, TypeError):  # another interpreter, or a release with other parts
@@ -101,7 +105,8 @@ def _pair() -> tuple[Callable[[str], Any], Callable[[Any], str], Callable[[Any],
 
 
 #: `loads(text)`: text -> value; ValueError for what is not JSON. NaN and Infinity are not.
-#: `to_json(value)`: value -> compact text, strict JSON (LINE-15). ValueError for NaN, infinity and cycles, TypeError
-#: for what JSON lacks.
+#: `to_json(value)`: value -> compact text, strict JSON (LINE-15). ValueError for NaN and infinity, RecursionError for
+#: cycles (the fallback: ValueError), TypeError for what JSON lacks.
 #: `to_ascii_json(value)`: the same with every other character escaped, so that a lone surrogate survives.
-loads, to_json, to_ascii_json = _pair()
+#: `quote_ascii(text)`: one text as JSON, every other character escaped.
+loads, to_json, to_ascii_json, quote_ascii = _pair()

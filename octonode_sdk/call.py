@@ -61,7 +61,8 @@ class Plan:
         policy = policy or node.policy
         wire = {"raw_bytes": policy.raw_bytes, "non_finite": policy.non_finite == "keep"}
         self._inputs = [_Input(port, compile_check(port.type, **wire)) for port in node.inputs]
-        self._known = frozenset(name for port in node.inputs for name in (port.name, *port.aliases))
+        #: Every name that an input may come under.
+        self.known = frozenset(name for port in node.inputs for name in (port.name, *port.aliases))
         self._rest = None if node.rest_type is None else compile_check(node.rest_type, **wire)
         self._outputs = [(port, compile_dump(port.type, policy)) for port in node.outputs]
         self._record = None if node.record is None else compile_dump(node.record, policy)
@@ -117,7 +118,7 @@ class Plan:
                     arguments[name] = one.convert(value, (None, name), faults)
             if self._rest is not None:  # REQ-13
                 for name, value in inputs.items():
-                    if name not in self._known:
+                    if name not in self.known:
                         rest = self._rest
                         fits = rest.accepts(value)
                         arguments[name] = value if fits else rest.convert(value, (None, name), faults)
@@ -138,13 +139,9 @@ class Plan:
         port = next(port for port in self.node.inputs if port.name == name)
         return f"is required: {type_text(port.type)}"
 
-    def knows(self, inputs: dict[str, Any]) -> bool:
-        """Tell whether each input has a port."""
-        return self._rest is not None or self._known.issuperset(inputs)
-
     def unknown_inputs(self, inputs: dict[str, Any]) -> list[str]:
         """Return the names of inputs that no port takes; they are ignored (REQ-12)."""
-        return [] if self._rest is not None else [name for name in inputs if name not in self._known]
+        return [] if self._rest is not None else [name for name in inputs if name not in self.known]
 
     def outputs(self, value: Any) -> dict[str, Any]:
         """Return what the function returned as a value for each declared port (RES-14).

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .._quick import loads, to_ascii_json, to_json
+from .._quick import loads, quote_ascii, to_ascii_json, to_json
 from ..errors import Fault, OutputsError, RemoteProtocolError
 from ..faults import json_kind, path_text
 from ..values import find_surrogate
@@ -44,21 +44,42 @@ class Request:
         request_id: Its `invocationId`. Nothing here goes by it: several requests may have the same one (RES-12).
         node: Which node, or None.
         inputs: The inputs, {} where there are none.
-        config, attempt, env, run_id, deadline_ms: Of its context.
+        context: Its context as it came, every known field checked (CTX-1, CTX-7).
     """
 
-    __slots__ = ("attempt", "config", "deadline_ms", "env", "inputs", "node", "request_id", "run_id", "type")
+    __slots__ = ("context", "inputs", "node", "request_id", "type")
 
-    config: dict[str, Any]
-    attempt: int
-    env: str | None
-    run_id: str | None
-    deadline_ms: float | None
+    def __init__(
+        self, type_: str, request_id: str, node: str | None, inputs: dict[str, Any], context: dict[str, Any]
+    ) -> None:
+        self.type, self.request_id, self.node, self.inputs, self.context = type_, request_id, node, inputs, context
 
-    def __init__(self, type_: str, request_id: str, node: str | None, inputs: dict[str, Any]) -> None:
-        self.type, self.request_id, self.node, self.inputs = type_, request_id, node, inputs
-        self.config, self.attempt = {}, 1
-        self.env = self.run_id = self.deadline_ms = None
+    @property
+    def config(self) -> dict[str, Any]:
+        """The node's configuration (CTX-4)."""
+        config: dict[str, Any] = self.context.get("config", {})
+        return config
+
+    @property
+    def attempt(self) -> int:
+        """Which try of the call this is (CTX-5)."""
+        return int(self.context.get("attempt", 1))
+
+    @property
+    def env(self) -> str | None:
+        """The environment, such as "prod" (CTX-3)."""
+        return self.context.get("env")
+
+    @property
+    def run_id(self) -> str | None:
+        """The workflow run (CTX-2)."""
+        return self.context.get("runId")
+
+    @property
+    def deadline_ms(self) -> int | None:
+        """Milliseconds that the call may take (CTX-6)."""
+        deadline = self.context.get("deadlineMs")
+        return None if deadline is None else min(int(deadline), _FOREVER_MS)
 
 
 def parse_request(line: bytes) -> Request:
@@ -82,36 +103,44 @@ def parse_request(line: bytes) -> Request:
     if not isinstance(envelope, dict):  # REQ-1
         raise RemoteProtocolError(f"expected a JSON object as request, got {json_kind(envelope)}")
     get = envelope.get
-    type_, request_id, node, inputs, context = (
-        get("type"),
-        get("invocationId"),
-        get("node", _ABSENT),
-        get("inputs", _ABSENT),
-        get("context", _ABSENT),
-    )
+    type_, request_id, node = get("type"), get("invocationId"), get("node")
     if get("octonode") != PROTOCOL or type(request_id) is not str or type_ not in ("invoke", "describe"):
         raise _not_an_envelope(envelope)
-    node_id = None if node is _ABSENT else node
-    faults = []
-    if node is not _ABSENT and type(node) is not str:  # REQ-5
+    inputs, context = get("inputs", _NOTHING), get("context", _NOTHING)
+    faults: list[Fault] = []
+    if type(node) is not str and "node" in envelope:  # REQ-5
         faults.append(Fault("$.node", f"expected the id of a node, got {json_kind(node)}; leave it out or give a text"))
     if type_ == "describe":  # REQ-15
-        if faults:
-            raise RemoteProtocolError(_summary(faults), request_id=request_id, faults=faults)
-        return Request(type_, request_id, node_id, {})
-    if inputs is _ABSENT:  # REQ-10
-        inputs = {}
+        inputs = context = _NOTHING
     elif type(inputs) is not dict:  # REQ-11
         faults.append(Fault("$.inputs", f"expected an object with a value for each input, got {json_kind(inputs)}"))
-    request = Request(type_, request_id, node_id, inputs)
-    if context is not _ABSENT and context != {}:  # CTX-1
-        _read_context(context, request, faults)
+    if type(context) is dict:
+        for key, value in context.items():
+            kind = _CONTEXT_KINDS.get(key)  # unknown keys pass (REQ-14)
+            if kind is not None and (type(value) is not kind or (kind is int and value < 1)):
+                if kind is int and type(value) is float and value.is_integer() and value >= 1:  # CTX-8
+                    continue
+                faults.append(Fault(f"$.context.{key}", f"expected {_CONTEXT_TEXTS[key]}, got {json_kind(value)}"))
+    else:
+        faults.append(Fault("$.context", f"expected an object, got {json_kind(context)}"))
     if faults:
         raise RemoteProtocolError(_summary(faults), request_id=request_id, faults=faults)
-    return request
+    return Request(type_, request_id, node, inputs, context)
 
 
-_ABSENT: Any = object()
+#: What stands for absent inputs and an absent context (REQ-10, CTX-1). Nobody writes to it: nodes get copies.
+_NOTHING: dict[str, Any] = {}
+
+
+#: The fields of `context` that are known, by the type that JSON's reader gives them; the integers are positive.
+_CONTEXT_KINDS: dict[str, Any] = {"runId": str, "env": str, "config": dict, "attempt": int, "deadlineMs": int}
+_CONTEXT_TEXTS = {
+    "runId": "a text",  # CTX-2
+    "env": "a text",  # CTX-3
+    "config": "an object",  # CTX-4
+    "attempt": "an integer of at least 1",  # CTX-5
+    "deadlineMs": "a positive integer of milliseconds",  # CTX-6
+}
 
 
 def _not_an_envelope(envelope: dict[str, Any]) -> RemoteProtocolError:
@@ -132,44 +161,6 @@ def _not_an_envelope(envelope: dict[str, Any]) -> RemoteProtocolError:
 
 def _summary(faults: list[Fault]) -> str:
     return "the request is no envelope of this protocol: " + "; ".join(f"{f.path}: {f.message}" for f in faults)
-
-
-def _read_context(context: Any, request: Request, faults: list[Fault]) -> None:
-    """Read `context` into the request; each field that does not fit is a fault (CTX-7), unknown ones pass (REQ-14)."""
-    if type(context) is not dict:
-        faults.append(Fault("$.context", f"expected an object, got {json_kind(context)}"))
-        return
-    for key, attribute in (("runId", "run_id"), ("env", "env")):  # CTX-2, CTX-3
-        value = context.get(key, _ABSENT)
-        if type(value) is str:
-            setattr(request, attribute, value)
-        elif value is not _ABSENT:
-            faults.append(Fault(f"$.context.{key}", f"expected a text, got {json_kind(value)}"))
-    config = context.get("config", _ABSENT)  # CTX-4
-    if type(config) is dict:
-        request.config = config
-    elif config is not _ABSENT:
-        faults.append(Fault("$.context.config", f"expected an object, got {json_kind(config)}"))
-    attempt = _whole(context.get("attempt", 1))  # CTX-5, CTX-8
-    if attempt is not None and attempt >= 1:
-        request.attempt = attempt
-    else:
-        got = json_kind(context["attempt"])
-        faults.append(Fault("$.context.attempt", f"expected an integer of at least 1, got {got}"))
-    deadline = context.get("deadlineMs", _ABSENT)  # CTX-6
-    if deadline is not _ABSENT:
-        whole = _whole(deadline)
-        if whole is not None and whole > 0:
-            request.deadline_ms = min(whole, _FOREVER_MS)
-        else:
-            got = json_kind(deadline)
-            faults.append(Fault("$.context.deadlineMs", f"expected a positive integer of milliseconds, got {got}"))
-
-
-def _whole(value: Any) -> int | None:
-    if type(value) is int:
-        return value
-    return int(value) if type(value) is float and value.is_integer() else None
 
 
 def _recover_id(line: bytes) -> str | None:
@@ -232,7 +223,7 @@ def result_line(request_id: str, outputs: dict[str, Any], *, node: str) -> bytes
         body = to_json(outputs)
     except RecursionError:
         raise OutputsError([Fault("$", "the outputs are nested too deep")], node=node) from None
-    line = f'{_HEAD}result","invocationId":{to_ascii_json(request_id)},"status":"ok","outputs":{body}}}\n'
+    line = f'{_HEAD}result","invocationId":{quote_ascii(request_id)},"status":"ok","outputs":{body}}}\n'
     try:
         return line.encode("utf-8")
     except UnicodeEncodeError:
@@ -249,7 +240,7 @@ def failure_line(request_id: str, failure: Failure, *, type_: str = "result") ->
         error["details"] = failure.details  # ERR-5
     if failure.stack is not None:
         error["stack"] = failure.stack  # ERR-6
-    head = f'{_HEAD}{type_}","invocationId":{to_ascii_json(request_id)},"status":"error","error":'
+    head = f'{_HEAD}{type_}","invocationId":{quote_ascii(request_id)},"status":"error","error":'
     try:
         return f"{head}{to_json(error)}}}\n".encode()
     except UnicodeEncodeError:  # lone surrogates, as in a file name that is no UTF-8, travel as escapes (ERR-20)
@@ -259,5 +250,5 @@ def failure_line(request_id: str, failure: Failure, *, type_: str = "result") ->
 def manifest_line(request_id: str, manifest: dict[str, Any]) -> bytes:
     """Return the answer to a describe (RES-7)."""
     body = to_ascii_json(manifest)
-    line = f'{_HEAD}manifest","invocationId":{to_ascii_json(request_id)},"status":"ok","manifest":{body}}}\n'
+    line = f'{_HEAD}manifest","invocationId":{quote_ascii(request_id)},"status":"ok","manifest":{body}}}\n'
     return line.encode("utf-8")

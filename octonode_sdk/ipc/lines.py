@@ -57,8 +57,12 @@ class LineSplitter:
         self.saw_bytes = True
         *ended, rest = data.split(b"\n")
         lines: list[Line] = []
+        limit = self._limit
         for piece in ended:
-            if self._size or len(piece) > self._limit:
+            if piece.endswith(b"}") and not self._size and self._slack == 1 and len(piece) <= limit:
+                lines.append(piece)  # as nearly every line is: whole, not blank, without a CR
+                continue
+            if self._size or len(piece) > limit:
                 self._keep(piece)
                 line = self._take()
             else:

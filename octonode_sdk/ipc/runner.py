@@ -193,7 +193,7 @@ class Runner:
             secrets = plan.secrets() if plan.wants_secrets else None
             if plan.context_name is not None:
                 context = self._context(request, plan, secrets)
-            if not plan.knows(request.inputs):
+            if not plan.known.issuperset(request.inputs):
                 self._tell_unknown(plan, request.inputs)
             outputs = run_call(plan, request.inputs, context, self._lanes.loop)
             return result_line(request_id, outputs, node=node.id)
