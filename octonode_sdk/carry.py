@@ -273,6 +273,8 @@ class Carrier:
         if isinstance(key_type, Scalar) and key_type.kind in ("string", "integer"):
             return key_type
         if isinstance(key_type, Choice) and all(type(wire) in (str, int) for wire, _ in key_type.members):
+            if len({str(wire) for wire, _ in key_type.members}) < len(key_type.members):
+                self._refuse_hint(hint, "two of its keys are the same text, as 1 and '1' are; keep one")
             return key_type
         return self._refuse_hint(hint, "a JSON object's keys are texts: use dict[str, ...] or dict[int, ...]")
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from .faults import Path
     from .ports import Port, PortType
 
-__all__ = ["compile_check", "flag_bits", "fresh_default"]
+__all__ = ["compile_check", "fresh_default"]
 
 _INFINITY = float("inf")
 
@@ -424,16 +424,8 @@ def _same_number(value: Any) -> tuple[Any, ...]:
     return (value,) if isinstance(value, (str, bool, int, float)) else ()
 
 
-def flag_bits(port_type: Flags) -> int:
-    """Return every bit that a member of a Flag has."""
-    every = 0
-    for member in port_type.cls.__members__.values():
-        every |= member.value
-    return every
-
-
 def _flags(port_type: Flags) -> Check:
-    cls, every = port_type.cls, flag_bits(port_type)
+    cls, every = port_type.cls, port_type.mask
 
     def convert(value: Any, path: Path, faults: list[Fault]) -> Any:
         number = int(value) if type(value) is float and value.is_integer() else value

@@ -238,10 +238,10 @@ class LoopThread:
 
         loop = self._started()
         tasks: list[asyncio.Task[Any]] = []
-        future = asyncio.run_coroutine_threadsafe(_noted(coroutine, tasks, context), loop)
         if context is not None:
-            # The task and not the future, which would be done at once.
-            context.on_cancel = lambda: loop.call_soon_threadsafe(lambda: [task.cancel() for task in tasks])
+            # The task and not the future, which would be done at once. Set before the task runs and may be cancelled.
+            context.on_cancel = lambda: loop.call_soon_threadsafe(_cancel_once, tasks)
+        future = asyncio.run_coroutine_threadsafe(_noted(coroutine, tasks, context), loop)
         try:
             return future.result()
         except BaseException:
@@ -257,11 +257,16 @@ async def _noted(coroutine: Coroutine[Any, Any, Any], tasks: list[Any], context:
     """Run a coroutine in a task that is noted, so that it can be cancelled."""
     import asyncio
 
-    task: Any = asyncio.current_task()
-    tasks.append(task)
+    tasks.append(asyncio.current_task())
     if context is not None and context.cancelled:  # before the task was there
-        task.cancel()
+        _cancel_once(tasks)
     return await coroutine
+
+
+def _cancel_once(tasks: list[Any]) -> None:
+    """Cancel a noted task; a second time would hit its clean-up."""
+    while tasks:
+        tasks.pop().cancel()
 
 
 def _keep_running(loop: asyncio.AbstractEventLoop) -> None:

@@ -185,6 +185,9 @@ def possible_bounds(port_type: PortType) -> frozenset[str]:
     if isinstance(port_type, (Base64, Array, Mapping)):
         return _LENGTHS | {"predicates"}
     if isinstance(port_type, Rich):
+        if port_type.cls.__module__ in ("uuid", "datetime", "decimal") or hasattr(port_type.cls, "__fspath__"):
+            ordered = port_type.cls.__module__ in ("datetime", "decimal")
+            return (_NUMERIC if ordered else frozenset[str]()) | {"predicates"}
         return _NUMERIC | _LENGTHS | {"pattern", "predicates"}
     if isinstance(port_type, Union):
         return frozenset[str]().union(*(possible_bounds(member) for member in port_type.members))

@@ -315,14 +315,19 @@ class Node:
         if uses(lambda one: isinstance(one, Rich), port.type):
             return
         kinds = [one for one in (port.type.members if isinstance(port.type, Union) else [port.type]) if one is not NULL]
-        cls: Any = kinds[0].cls if len(kinds) == 1 and isinstance(kinds[0], Choice) else None
+        only = kinds[0] if len(kinds) == 1 else None
+        cls: Any = None
+        if isinstance(only, Choice) or (isinstance(only, Record) and only.form != "typeddict"):
+            cls = only.cls
         if cls is not None and not isinstance(port.default, cls):
-            # Its value is what a host sends; the function gets defaults as they are, and expects the member.
+            # A host sends a value or an object for it; the function gets defaults as they are, and expects the class's.
             raise DefinitionError(
                 f"has the default {shorten(port.default)}, which is no {cls.__name__}",
                 node=self.id,
                 parameter=port.name,
-                way_out=f"use a member, such as {cls.__name__}.{next(iter(cls)).name}",
+                way_out=f"use a member, such as {cls.__name__}.{next(iter(cls)).name}"
+                if isinstance(only, Choice)
+                else f"make one: {cls.__name__}(...)",
             )
         check = compile_dump(port.type, LENIENT)
         if check.accepts(port.default):

@@ -152,6 +152,14 @@ class Flags(_Data):
     def __init__(self, cls: Any) -> None:
         self.cls = cls
 
+    @property
+    def mask(self) -> int:
+        """Every bit that a member has."""
+        bits = 0
+        for member in self.cls.__members__.values():
+            bits |= member.value
+        return bits
+
 
 class Array(_Data):
     """Items of one type; `container` is list, tuple, set or frozenset."""

@@ -134,7 +134,7 @@ class _Writer:
         if isinstance(port_type, Choice):
             return _choice([wire for wire, _ in port_type.members])
         if isinstance(port_type, Flags):
-            return {"type": "integer", "minimum": 0, "maximum": sum({m.value for m in port_type.cls})}
+            return {"type": "integer", "minimum": 0, "maximum": port_type.mask}
         if isinstance(port_type, Array):
             schema = {"type": "array", "items": self.type(port_type.item), **_bounds(port_type.constraints, Array)}
             if self._outputs and port_type.container in (set, frozenset):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 
-from .checks import flag_bits, fresh_default
+from .checks import fresh_default
 from .errors import Fault, shorten
 from .faults import Check, bounds_fault, json_kind, path_text
 from .field import MISSING
@@ -474,7 +474,7 @@ _EXACT: dict[str, Callable[[Any], bool]] = {
 def _member(port_type: Choice | Flags) -> Check:
     """Dump a member of a Literal or an Enum; its value on the wire is taken as well."""
     if isinstance(port_type, Flags):
-        cls, every = port_type.cls, flag_bits(port_type)
+        cls, every = port_type.cls, port_type.mask
 
         def convert_flags(value: Any, path: Path, faults: list[Fault]) -> Any:
             if not isinstance(value, cls):

@@ -35,6 +35,7 @@ LAYERS = (
     "faults",
     "rich",
     "checks",
+    "shapes",
     "values",
     "schema",
     "docstrings",

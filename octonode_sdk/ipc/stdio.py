@@ -237,14 +237,16 @@ class LogStream(io.TextIOWrapper):
     """
 
     def __init__(self) -> None:
-        # Nothing is buffered on the way, so that lines keep the order in which they were printed.
-        super().__init__(_LogPipe(), encoding="utf-8", errors="backslashreplace", newline="", write_through=True)
+        # Whole lines go on at once, in the order in which they were printed; those of several threads stay apart.
+        super().__init__(_LogPipe(), encoding="utf-8", errors="backslashreplace", newline="", line_buffering=True)
 
     def close(self) -> None:
-        """Do nothing: a library that closes stdout must not take the log from everybody else."""
+        """Write what waits, and stay open: a library that closes stdout must not take the log from everybody else."""
+        self.flush()
 
     def detach(self) -> _LogPipe:  # type: ignore[override]  # unbuffered, and a stream of bytes all the same
         """Return a binary stream to the same place."""
+        self.flush()
         return _LogPipe()
 
 
