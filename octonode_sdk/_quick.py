@@ -58,14 +58,14 @@ def _fast_pair() -> _Functions:
         except StopIteration as stop:
             if text[:1] in (" ", "\t", "\r", "\n"):  # the scanner skips blanks inside a value only
                 return loads(text.lstrip(" \t\r\n"))
-            raise ValueError(f"not JSON: expected a value at character {stop.value}") from None
+            raise ValueError(f"expected a value at character {stop.value}") from None
         except SystemError:
             # Before Python 3.12 the scanner finds its exception only once json.decoder is loaded (LINE-7).
             import json.decoder  # noqa: F401  # that it is loaded is the purpose
 
             value, end = scan(text, 0)
         if end != len(text) and text[end:].strip(" \t\r\n"):
-            raise ValueError(f"not JSON: more text after the value, at character {end}")
+            raise ValueError(f"there is more text after the value, at character {end}")
         return value
 
     # make_encoder(markers, default, encoder, indent, key_separator, item_separator, sort_keys, skipkeys, allow_nan)

@@ -63,7 +63,7 @@ class Runner:
         self._nodes, self._wire, self._options, self._broken = nodes, wire, options, broken
         self._only = next(iter(nodes.values())) if len(nodes) == 1 else None
         self._writer = LineWriter(wire.out_fd, wire.wake)
-        self._plans: dict[str, Plan] = {}
+        self._plans: dict[str | None, Plan] = {}
         self._manifests: dict[str, dict[str, object]] = {}
         self._contexts: set[Context] = set()
         self._told: set[tuple[str, str]] = set()
@@ -143,9 +143,10 @@ class Runner:
         else:
             self._at_end = True
             lines = self._splitter.finish()
+        if lines:
+            self._saw_request = True
         calls: list[bytes] = []
         for line in lines:
-            self._saw_request = True
             if isinstance(line, OverlongLine) or b'"describe"' in line or self._broken is not None:
                 answer = self._answer_now(line)
                 if answer is not None:
@@ -184,12 +185,11 @@ class Runner:
             request_id = request.request_id
             if request.type == "describe":  # spelled with an escape, since `_read` looks for the plain word
                 return self._answer_now(line) or b""
-            node = self._only if request.node is None else self._nodes.get(request.node)
-            if node is None:
-                node = self._find(request.node)
-            plan = self._plans.get(node.id)
+            plan = self._plans.get(request.node)
             if plan is None:
-                plan = self._plans[node.id] = Plan(node)
+                node = self._find(request.node)
+                plan = self._plans[request.node] = Plan(node)
+            node = plan.node
             secrets = plan.secrets() if plan.wants_secrets else None
             if plan.context_name is not None:
                 context = self._context(request, plan, secrets)

@@ -320,13 +320,13 @@ class LineWriter:
     def _write_all(self) -> None:
         lines = self._lines
         while lines:
-            batch = [lines.popleft()]
-            size = len(batch[0])
-            while lines and size < _PENDING_BYTES:
-                batch.append(lines.popleft())
-                size += len(batch[-1])
-            self._write(batch[0] if len(batch) == 1 else b"".join(batch))
-            self._bytes -= size
+            # Small lines together, for one write; large ones one by one, for no copy.
+            count = len(lines) if self._bytes <= _PENDING_BYTES else 1
+            batch = [lines.popleft() for _ in range(count)]
+            data = batch[0] if count == 1 else b"".join(batch)
+            self._write(data)
+            self._bytes -= len(data)
+        self._bytes = 0  # two threads that add at once may count one line only: start anew with each empty queue
 
     def _write(self, data: bytes) -> None:
         if self.dead:
