@@ -7,7 +7,7 @@ runs on is the business of `lanes`.
 from __future__ import annotations
 
 from .checks import compile_check, fresh_default
-from .errors import CredentialError, Fault, InputsError, OutputsError
+from .errors import CredentialError, Fault, InputsError, OutputsError, shorten
 from .faults import json_kind, path_text
 from .field import MISSING
 from .ports import is_nullable, type_text
@@ -125,6 +125,7 @@ class Plan:
         except RecursionError:
             faults = [Fault("$", "the inputs are nested too deep")]
         if faults:
+            self._guess_typos(inputs, faults)
             raise InputsError(faults, node=self.node.id)
         if self.context_name is not None:
             arguments[self.context_name] = context
@@ -134,6 +135,19 @@ class Plan:
         if self._variadic is not None:
             places.extend(arguments.pop(self._variadic))
         return places, arguments
+
+    def _guess_typos(self, inputs: dict[str, Any], faults: list[Fault]) -> None:
+        """Say of a required input that is missing which unknown one may have been meant for it."""
+        unknown = self.unknown_inputs(inputs)
+        missing = {path_text((None, one.name)): one.name for one in self._inputs if one.name not in inputs}
+        if not unknown or missing.keys().isdisjoint(fault.path for fault in faults):
+            return
+        from difflib import get_close_matches
+
+        for fault in faults:
+            near = get_close_matches(missing.get(fault.path, ""), unknown, n=1, cutoff=0.5)
+            if near:
+                fault.message += f"; did you mean it by {shorten(near[0])}, which the node does not have?"
 
     def _required_text(self, name: str) -> str:
         port = next(port for port in self.node.inputs if port.name == name)
@@ -157,6 +171,8 @@ class Plan:
             elif self._outputs:
                 port, check = self._outputs[0]
                 made[port.name] = value if check.accepts(value) else check.convert(value, (None, port.name), faults)
+                if value is None and faults:
+                    faults[0].message += "; the function returned None: is a `return` missing?"
             elif value is not None:
                 faults.append(Fault("$", f"the node is declared to return None, but returned {json_kind(value)}"))
         except RecursionError:

@@ -93,7 +93,7 @@ _WAYS_OUT = {
     "defaultdict": "use dict",
     "OrderedDict": "use dict, which keeps its order",
     "Counter": "use dict[str, int]",
-    "ndarray": "use list[float], or an image or audio type",
+    "ndarray": "use list[float], and make the array of it",
     "Iterator": "use list; a node streams what it returns, not what it takes",
     "Generator": "use list; a node streams what it returns, not what it takes",
     "AsyncIterator": "use list; a node streams what it returns, not what it takes",
@@ -136,7 +136,10 @@ class Carrier:
         self.parameter = place or name
         info = Info()
         if hint is MISSING:
-            self._refuse("has no annotation", f"write one, such as `{name}: str`, or `{name}: Any` for any JSON value")
+            kind = "Context" if name in ("ctx", "context") else "str"
+            self._refuse(
+                "has no annotation", f"write one, such as `{name}: {kind}`, or `{name}: Any` for any JSON value"
+            )
         port_type = self.carry(hint, scope, info)
         extra_type = self._read_default(default, info, port_type)
         return self._make_port(name, extra_type, info)

@@ -309,7 +309,9 @@ class _Compiler:
                 own = Trial()
                 made = value if check.accepts(value) else check.convert(value, path, own)
                 if own:
-                    if _same_kind(member, value) and (told is None or len(own) < len(told)):
+                    # A fraction is a number, but that it is no integer is not all that a union with texts has to say.
+                    far = isinstance(member, Scalar) and member.kind == "integer" and type(value) is float
+                    if _same_kind(member, value) and not far and (told is None or len(own) < len(told)):
                         told = own  # the member that comes nearest says what is wrong
                     continue
                 fits.append((made, own))

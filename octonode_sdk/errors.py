@@ -197,9 +197,10 @@ class CredentialError(OctonodeError):
 
     def __init__(self, names: Sequence[str], *, node: str) -> None:
         self.names, self.node = list(names), node
-        many = "variables are" if len(self.names) > 1 else "variable is"
+        one = len(self.names) == 1
+        many = f"variable {self.names[0]} is" if one else f"variables {', '.join(self.names)} are"
         super().__init__(
-            f"node {node!r}: the {many} not set: {', '.join(self.names)}; set a value in the environment of the host"
+            f"node {node!r}: the environment {many} not set; set {'it' if one else 'them'} where the host starts"
         )
 
 

@@ -442,7 +442,7 @@ def _check_icon(icon: str, node_id: str) -> None:
         return
     import difflib
 
-    near = difflib.get_close_matches(icon, sorted(ICONS), n=3, cutoff=0.5)
+    near = difflib.get_close_matches(icon, sorted(ICONS), n=3, cutoff=0.6)
     way_out = f"did you mean {' or '.join(map(repr, near))}?" if near else f"one of: {', '.join(sorted(ICONS))}"
     raise DefinitionError(f"the icon {icon!r} is not one that the engine draws", node=node_id, way_out=way_out)  # ICO-2
 

@@ -56,7 +56,7 @@ def nodes_of(module: ModuleType, target: str) -> dict[str, Node]:
         other = found.get(node.id)
         if other is not None and not _same_place(other, node):
             raise DefinitionError(
-                f"two nodes of {target} have this id, in {other.module} and {node.module}",
+                f"two nodes of {target} have this id: {_place(other)} and {_place(node)}",
                 node=node.id,
                 way_out="give one of them another: @node(id='...')",
             )
@@ -84,6 +84,11 @@ def _walk(package: ModuleType) -> None:
             module = import_module(f"{package.__name__}.{info.name}")
             if info.ispkg:
                 _walk(module)
+
+
+def _place(node: Node) -> str:
+    code = getattr(node.fn, "__code__", None)
+    return f"{node.name} in {node.module}" + (f", line {code.co_firstlineno}" if code is not None else "")
 
 
 def _same_place(one: Node, other: Node) -> bool:
@@ -119,6 +124,9 @@ def _import_file(path: str) -> ModuleType:
     from importlib.util import module_from_spec, spec_from_file_location
 
     full = os.path.abspath(path)
+    if os.path.isdir(full):
+        name = os.path.basename(full)
+        raise LoadError(f"{path!r} is a folder; give a file in it, or the dotted name of a package, such as {name!r}")
     if not os.path.isfile(full):
         raise LoadError(f"there is no file {path!r} (looked in {os.getcwd()}); check the path")
     folder, stem = os.path.dirname(full), os.path.splitext(os.path.basename(full))[0]

@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 
 from octonode_sdk import Context, node
 from octonode_sdk.call import Collector, Plan
-from octonode_sdk.errors import CallCancelledError, CredentialError, OutputsError
+from octonode_sdk.errors import CallCancelledError, CredentialError, InputsError, OutputsError
 from octonode_sdk.lanes import LoopThread, run_call
 from octonode_sdk.nodes import node_of
 from octonode_sdk.secrets import Secret, forget_secrets
@@ -420,3 +420,41 @@ def test_a_required_key_of_a_partial_type_has_to_come() -> None:
 
     mixed.__annotations__["return"] = Iterator[Mixed]
     assert outputs(node(mixed)) == {"text": "a"}
+
+
+def test_an_unknown_input_is_offered_for_the_one_that_is_missing() -> None:
+    """REQ-12: a host does not read stderr, where it is told that the input was ignored."""
+
+    @node
+    def scale(width: int, height: int = 1) -> int:
+        return width * height
+
+    with pytest.raises(InputsError) as caught:
+        outputs(scale, wdith=3)
+    assert [str(fault.message) for fault in caught.value.faults] == [
+        "is required: an integer; did you mean it by 'wdith', which the node does not have?"
+    ]
+    with pytest.raises(InputsError) as caught:
+        outputs(scale, zzz=3)
+    assert [str(fault.message) for fault in caught.value.faults] == ["is required: an integer"]
+
+
+def test_a_forgotten_return_is_told_as_what_it_is() -> None:
+    """RES-16."""
+
+    @node
+    def forgetful() -> int:  # type: ignore[return]  # the purpose
+        1 + 1  # noqa: B018  # the purpose
+
+    with pytest.raises(OutputsError, match="the function returned None: is a `return` missing"):
+        outputs(forgetful)
+
+
+def test_a_fraction_for_an_integer_or_a_text_is_told_both() -> None:
+    """ERR-17: naming one of them would send the reader the wrong way."""
+
+    @node
+    def either(value: int | str) -> None: ...
+
+    with pytest.raises(InputsError, match=r"expected an integer or a text, got the number 1\.5"):
+        outputs(either, value=1.5)

@@ -55,11 +55,11 @@ TEXTS: list[tuple[BaseException, str]] = [
     ),
     (
         CredentialError(["API_KEY"], node="ask"),
-        "node 'ask': the variable is not set: API_KEY; set a value in the environment of the host",
+        "node 'ask': the environment variable API_KEY is not set; set it where the host starts",
     ),
     (
         CredentialError(["API_KEY", "TOKEN"], node="ask"),
-        "node 'ask': the variables are not set: API_KEY, TOKEN; set a value in the environment of the host",
+        "node 'ask': the environment variables API_KEY, TOKEN are not set; set them where the host starts",
     ),
     (NodeError("no such colour"), "no such colour"),
     (NodeError("busy", retryable=True, details={"wait": 5}, code="RATE_LIMITED"), "busy"),

@@ -1,6 +1,7 @@
 """Targets -> nodes: files, modules, packages, and what is wrong with them."""
 
 import importlib
+import os
 import pickle
 import sys
 from collections.abc import Iterator
@@ -222,6 +223,14 @@ def test_what_a_target_raises_at_import_comes_out_and_no_half_module_is_left(
     assert "mended_and_longer" in load(path)
 
 
+def test_a_folder_is_told_from_the_package_that_it_may_be(tmp_path: Path) -> None:
+    """LIFE-23."""
+    write("acme/__init__.py")
+    for path in ("acme/", str(tmp_path / "acme") + os.sep):
+        with pytest.raises(LoadError, match="is a folder; give a file in it, or .* such as 'acme'"):
+            load(path)
+
+
 def test_two_nodes_with_one_id_are_refused_with_both_places() -> None:
     """Our own choice: never the last one."""
     path = write("pack_r.py", GREET + "\n@node(id='greet')\ndef other() -> int:\n    return 1\n")
@@ -232,7 +241,7 @@ def test_two_nodes_with_one_id_are_refused_with_both_places() -> None:
     write("lib/pack_s/__init__.py", "")
     write("lib/pack_s/a.py")
     write("lib/pack_s/b.py")
-    with pytest.raises(DefinitionError, match=r"pack_s\.a and pack_s\.b"):
+    with pytest.raises(DefinitionError, match=r"greet in pack_s\.a, line 4 and greet in pack_s\.b, line 4"):
         load("pack_s")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .._quick import loads, quote_ascii, to_ascii_json, to_json
-from ..errors import Fault, OutputsError, RemoteProtocolError
+from ..errors import Fault, OutputsError, RemoteProtocolError, shorten
 from ..faults import json_kind, path_text
 from ..values import find_surrogate
 
@@ -99,7 +99,8 @@ def parse_request(line: bytes) -> Request:
     except RecursionError:
         raise RemoteProtocolError("the line is nested too deep", request_id=_recover_id(line)) from None  # LINE-12
     except ValueError as error:
-        raise RemoteProtocolError(f"the line is no JSON: {error}", request_id=_recover_id(line)) from None  # LINE-7
+        why = _syntax_fault(text, error)
+        raise RemoteProtocolError(f"the line is no JSON: {why}", request_id=_recover_id(line)) from None  # LINE-7
     if not isinstance(envelope, dict):  # REQ-1
         raise RemoteProtocolError(f"expected a JSON object as request, got {json_kind(envelope)}")
     get = envelope.get
@@ -126,6 +127,18 @@ def parse_request(line: bytes) -> Request:
     if faults:
         raise RemoteProtocolError(_summary(faults), request_id=request_id, faults=faults)
     return Request(type_, request_id, node, inputs, context)
+
+
+def _syntax_fault(text: str, error: ValueError) -> str:
+    """Return what is wrong with a line that is no JSON, where, and what stands there."""
+    place = getattr(error, "pos", None)
+    if place is None:
+        return str(error)
+    problem = str(getattr(error, "msg", error))
+    fault = f"{problem[:1].lower()}{problem[1:]} at character {place}"
+    if place >= len(text.rstrip()):
+        return f"{fault}, where the line ends; a request is one whole line"
+    return f"{fault}, at {shorten(text[place : place + 20])}"
 
 
 #: What stands for absent inputs and an absent context (REQ-10, CTX-1). Nobody writes to it: nodes get copies.

@@ -122,7 +122,7 @@ def read_options(arguments: list[str], environment: Mapping[str, str], *, target
     if words:
         options.node = words.pop(0)
     if words:
-        raise UsageError(f"one word too many: {words[0]!r}; the last one is the NODE")
+        raise UsageError(f"one word too many: {words[0]!r}; it takes a TARGET and at most one NODE")
     return options
 
 

@@ -194,7 +194,7 @@ class Runner:
             if plan.context_name is not None:
                 context = self._context(request, plan, secrets)
             if not plan.known.issuperset(request.inputs):
-                self._tell_unknown(plan, request.inputs)
+                self._tell_unknown(plan, request)
             outputs = run_call(plan, request.inputs, context, self._lanes.loop)
             return result_line(request_id, outputs, node=node.id)
         except BaseException as error:  # noqa: BLE001  # the boundary: whatever a node raises is an answer (ERR-14, ERR-22)
@@ -217,8 +217,12 @@ class Runner:
             raise LoadError(f"the request names no node, and there are {len(nodes)}: {', '.join(nodes)}; say which")
         node = nodes.get(node_id)
         if node is None:
+            from difflib import get_close_matches
+
+            near = get_close_matches(node_id, nodes, n=1)
+            guess = f"; did you mean {near[0]!r}?" if near else ""
             known = "there is " if len(nodes) == 1 else "there are "
-            raise LoadError(f"there is no node {node_id!r}; {known}{', '.join(nodes)}")
+            raise LoadError(f"there is no node {node_id!r}; {known}{', '.join(nodes)}{guess}")
         return node
 
     def _manifest(self, node: Node) -> dict[str, object]:
@@ -248,14 +252,15 @@ class Runner:
         self._contexts.add(context)
         return context
 
-    def _tell_unknown(self, plan: Plan, inputs: dict[str, object]) -> None:
+    def _tell_unknown(self, plan: Plan, request: Request) -> None:
         """Say once that an input is ignored (REQ-12)."""
         node_id = plan.node.id
-        for name in plan.unknown_inputs(inputs):
+        for name in plan.unknown_inputs(request.inputs):
             if (node_id, name) not in self._told and len(self._told) < _TOLD_LIMIT:
                 self._told.add((node_id, name))
                 known = ", ".join(port.name for port in plan.node.inputs) or "none"
-                _say(f"{node_id}: ignored the input {name!r}, which the node does not have (it has: {known})\n")
+                place = f"{node_id} {ascii(request.request_id[:8])[1:-1]}"
+                _say(f"[{place}] ignored the input {name!r}, which the node does not have (it has: {known})\n")
 
     def _fail_the_rest(self) -> NoReturn:
         """Answer what is still in flight at the end of the grace, and leave (LIFE-12)."""
@@ -356,6 +361,8 @@ def _serve(find: Callable[[], dict[str, Node]], options: Options, what: str) -> 
     # What is loaded by now stays: the collector need not look at it again.
     gc.freeze()
     gc.enable()
+    if broken is None and os.isatty(wire.in_fd):
+        _say(f"octonode_sdk: serving {', '.join(nodes)}; waiting for JSON requests, one a line (--help shows one)\n")
     runner = Runner(nodes, wire, options, broken=broken)
     started(runner)
     status = runner.serve()
