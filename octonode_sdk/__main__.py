@@ -8,9 +8,9 @@ rules, and leaves whatever is out of the ordinary to the standard loader.
 
 import gc
 import sys
+from importlib._bootstrap_external import _compile_bytecode  # type: ignore[attr-defined]  # the stub lacks it
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from importlib.util import MAGIC_NUMBER, cache_from_source
-from marshal import loads
 from os import stat
 
 TYPE_CHECKING = False
@@ -20,10 +20,15 @@ if TYPE_CHECKING:
 _PREFIX = f"{__package__}."
 _FOLDER = __file__.removesuffix("__main__.py")
 
-#: The cache of `NAME.py`, relative to its folder; the process may keep its caches elsewhere, or have none.
-_CACHE_HEAD, _, _CACHE_TAIL = (
-    cache_from_source("NAME.py").partition("NAME") if sys.implementation.cache_tag and not sys.pycache_prefix else "   "
+#: Whether this package is source in a folder with its caches beside it: not in a zip file, nor bytecode alone.
+_IS_PLAIN = bool(
+    type(getattr(__spec__, "loader", None)) is SourceFileLoader
+    and sys.implementation.cache_tag
+    and not sys.pycache_prefix
 )
+
+#: The cache of `NAME.py`, relative to its folder.
+_CACHE_HEAD, _, _CACHE_TAIL = cache_from_source("NAME.py").partition("NAME") if _IS_PLAIN else ("", "", "")
 
 
 class _Loader(SourceFileLoader):
@@ -45,7 +50,8 @@ class _Loader(SourceFileLoader):
             and int.from_bytes(data[8:12], "little") == int(source.st_mtime) & 0xFFFFFFFF
             and int.from_bytes(data[12:16], "little") == source.st_size & 0xFFFFFFFF
         ):
-            code: CodeType = loads(memoryview(data)[16:])
+            # As the standard loader does it, for a broken cache and for one that was made in another folder too.
+            code: CodeType = _compile_bytecode(memoryview(data)[16:], fullname, self.cache, self.path)
             return code
         return super().get_code(fullname)
 
@@ -72,10 +78,10 @@ class _Finder:
 if __name__ == "__main__":
     # Nothing collects while modules load; what they make stays anyway. The runner turns it on again.
     gc.disable()
-    if _CACHE_TAIL.strip():
+    if _IS_PLAIN:
         sys.meta_path.insert(0, _Finder)
     from .ipc.runner import main
 
-    if _CACHE_TAIL.strip():
+    if _IS_PLAIN:
         sys.meta_path.remove(_Finder)
     sys.exit(main())

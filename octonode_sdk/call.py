@@ -65,7 +65,7 @@ class Plan:
         self.known = frozenset(name for port in node.inputs for name in (port.name, *port.aliases))
         self._rest = None if node.rest_type is None else compile_check(node.rest_type, **wire)
         self._outputs = [(port, compile_dump(port.type, policy)) for port in node.outputs]
-        self._record = None if node.record is None else compile_dump(node.record, policy)
+        self._record = None if node.record is None else compile_dump(node.model or node.record, policy)
         self.streams = node.streams
         self.is_async = node.signature.is_async or node.signature.is_async_generator
         self.context_name = node.context_name
@@ -168,6 +168,8 @@ class Plan:
         try:
             if self._record is not None:
                 made = self._record.convert(value, None, faults) or made
+                if self.node.model is not None:
+                    self._check_ports(made, faults)
             elif self._outputs:
                 port, check = self._outputs[0]
                 made[port.name] = value if check.accepts(value) else check.convert(value, (None, port.name), faults)
@@ -180,6 +182,16 @@ class Plan:
         if faults:
             raise OutputsError(faults, node=self.node.id)
         return made
+
+    def _check_ports(self, made: Any, faults: list[Fault]) -> None:
+        """Refuse what a model's own serializers have made of it where that is no value for each port."""
+        names = [port.name for port, _ in self._outputs]
+        if not isinstance(made, dict):
+            faults.append(Fault("$", f"expected an object of the outputs {', '.join(names)}, got {json_kind(made)}"))
+            return
+        for key in made:
+            if key not in names:
+                faults.append(Fault(path_text((None, key)), f"is no output of the node, which has {', '.join(names)}"))
 
     def partial(self, value: Any) -> dict[str, Any]:
         """Return what a generator yielded: for several ports a part of them is enough.

@@ -135,7 +135,9 @@ def _bound_test(name: str, bound: Any) -> Callable[[Any], str | None]:
         return lambda v: None if len(v) <= bound else f"expected a length of at most {bound}, got {len(v)}"
     import re
 
-    search = re.compile(bound).search
+    # In JSON Schema a `$` at the end means the end, in Python also the place before a last line break.
+    ends = bound.endswith("$") and not bound.endswith("\\$")
+    search = re.compile(bound[:-1] + r"\Z" if ends else bound).search
     return lambda v: None if search(v) else f"expected a text that matches {bound!r}, got {shorten(v)}"
 
 

@@ -10,6 +10,7 @@ import sys
 import threading
 from _contextvars import copy_context  # the module around it only re-exports it
 from collections import deque
+from time import sleep
 
 from .call import Collector
 from .errors import CallCancelledError
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from .call import Plan
     from .context import Context
 
-__all__ = ["LOOK_SECONDS", "Lanes", "LoopThread", "inherit_context", "run_call"]
+__all__ = ["LANE_NAME", "LOOK_SECONDS", "Lanes", "LoopThread", "inherit_context", "run_call"]
 
 
 class Lanes:
@@ -63,7 +64,7 @@ class Lanes:
         self._lanes: list[_Lane] = []
         self._parked: list[_Lane] = []
         self._leader: _Lane | None = None
-        self._seen: tuple[_Lane | None, int] = (None, -1)
+        self._seen: tuple[_Lane, int] | None = None
         self._taken = self._taken_bytes = 0
         self._looks = 0
         self._watched = False
@@ -87,34 +88,41 @@ class Lanes:
         False means that nothing can be held up before something is read, and then the thread is woken.
         """
         with self._lock:
+            self._watched = False  # first of all: a lane that stops reading behind the lines below wakes the thread
             leader = self._leader
-            if leader is not None and leader.claim and self._seen == (leader, leader.done):
-                self._leader = leader = None  # held up since the last look: it goes on as an ordinary lane
-            self._seen = (leader, leader.done if leader is not None else -1)
+            busy_with = (leader, leader.done) if leader is not None and not leader.reading else None
+            if busy_with is not None and busy_with == self._seen:
+                self._leader = leader = busy_with = None  # held up since the last look: it goes on as an ordinary lane
+            self._seen = busy_with
             waiting = min(len(self._queue), len(self._slots))
-            reader_wanted = leader is None and not self.ended and self._has_room()
-            if leader is None and (waiting or reader_wanted):
-                self._activate(waiting + reader_wanted)
-            # Without room it is a lane that has emptied the line that reads again, and not for this to see.
-            busy = bool(reader_wanted or waiting or (leader is not None and leader.claim))
-            self._looks = 0 if busy else self._looks + 1
+            # Where reading has stopped for want of room, whoever makes some may be held up next: look until it goes on.
+            reading_stopped = leader is None and not self.ended
+            if leader is None and (waiting or reading_stopped):
+                self._activate(waiting + (reading_stopped and self._has_room()))
+            self._looks = 0 if waiting or reading_stopped or busy_with is not None else self._looks + 1
             # Requests that come one after the other find the watch still on: waking it costs more than a few looks.
-            self._watched = self._looks < _QUIET_LOOKS
-            return self._watched
+            goes_on = self._looks < _QUIET_LOOKS
+            if goes_on:
+                self._watched = True
+            return goes_on
 
     def abandon(self) -> list[Any]:
         """Take every item that is not answered yet away and return them; answers that come later are dropped."""
         self.closed = True
         rest = []
+        while self._queue:  # before the claims, so that no lane can take one from here behind them
+            try:
+                rest.append(self._queue.popleft())
+            except IndexError:  # a lane was quicker
+                continue
+        for _ in range(_CLAIM_TRIES):
+            if self._limit - len(self._slots) <= sum(len(lane.claim) for lane in self._lanes):
+                break
+            sleep(0)  # a lane with a slot has yet to note what it took from the line: a few steps
         for lane in self._lanes:
             try:
                 rest.append(lane.claim.pop())
             except IndexError:  # answered meanwhile, or idle
-                continue
-        while self._queue:
-            try:
-                rest.append(self._queue.popleft())
-            except IndexError:  # a lane was quicker; its answer still goes out
                 continue
         return rest
 
@@ -131,9 +139,11 @@ class Lanes:
                 lane = _Lane()
                 self._lanes.append(lane)
                 # Daemon: a node that never ends must not keep the process once its host has gone.
-                threading.Thread(target=self._work, args=(lane,), name="octonode-call", daemon=True).start()
+                threading.Thread(target=self._work, args=(lane,), name=LANE_NAME, daemon=True).start()
 
     def _work(self, lane: _Lane) -> None:
+        # Threads inherit it from the one that starts them: those of node code are no daemons, as in a plain program.
+        threading.current_thread()._daemonic = False  # type: ignore[attr-defined]  # `daemon` can't be set any more
         queue, slots, serve, deliver, claim = self._queue, self._slots, self._serve, self._deliver, lane.claim
         while True:
             if not queue or not slots:
@@ -144,23 +154,23 @@ class Lanes:
             except IndexError:  # another lane has taken the last slot
                 continue
             try:
-                claim.append(queue.popleft())
+                item = queue.popleft()
             except IndexError:  # another lane was quicker
                 slots.append(None)
                 continue
+            claim.append(item)
             # A fresh copy: what one call sets in a context variable is not seen by the next.
-            size = len(claim[0])
-            answer = copy_context().run(serve, claim[0])
+            answer = copy_context().run(serve, item)
             slots.append(None)
             try:
                 claim.pop()  # RES-10; atomic: either this thread answers, or whoever has abandoned the item
             except IndexError:
                 continue
             deliver(answer, bool(queue))
-            del answer  # else it stays in memory until the next one
             lane.done += 1
-            lane.done_bytes += size
-            if self.ended:
+            lane.done_bytes += len(item)
+            del item, answer  # else they stay in memory until the next one
+            if self.ended or self.closed:
                 self._wake()
 
     def _lead_or_park(self, lane: _Lane) -> None:
@@ -170,6 +180,7 @@ class Lanes:
             leads = room and self._leader in (lane, None)
             if leads:
                 self._leader = lane
+                lane.reading = True
             else:
                 if self._leader is lane:
                     self._leader = None
@@ -182,15 +193,20 @@ class Lanes:
         items = self._read()
         if items is None or self.closed:
             self.ended = True
+            lane.reading = False
             self._wake()
             return
         self._taken += len(items)
         self._taken_bytes += sum(map(len, items))
         self._queue.extend(items)
+        lane.reading = False  # before the check: `look` sees the one, or this the other
         if not self._watched:
             self._watched = True
             self._wake()
 
+
+#: Name of each lane's thread.
+LANE_NAME = "octonode-call"
 
 #: Seconds between two looks while calls are served: how long a call that blocks can hold up the next one. Shorter costs
 #: more than it gives, since a look takes the interpreter from the call that runs.
@@ -199,14 +215,18 @@ LOOK_SECONDS = 0.001
 #: Looks that find nothing to do before the watch sleeps.
 _QUIET_LOOKS = 100
 
+#: Times that `abandon` lets other threads run until each item is in the line or claimed. One or two do.
+_CLAIM_TRIES = 1000
+
 
 class _Lane:
     """One thread's books: the item that it serves, how many it has done, and the lock that it waits on."""
 
-    __slots__ = ("claim", "done", "done_bytes", "go")
+    __slots__ = ("claim", "done", "done_bytes", "go", "reading")
 
     def __init__(self) -> None:
         self.claim: list[Any] = []
+        self.reading = False
         self.done = self.done_bytes = 0  # written by the thread itself only
         self.go = threading.Lock()
         self.go.acquire()
@@ -238,12 +258,16 @@ class LoopThread:
 
         loop = self._started()
         tasks: list[asyncio.Task[Any]] = []
+        timeouts: list[TimeoutError] = []
         if context is not None:
             # The task and not the future, which would be done at once. Set before the task runs and may be cancelled.
             context.on_cancel = lambda: loop.call_soon_threadsafe(_cancel_once, tasks)
-        future = asyncio.run_coroutine_threadsafe(_noted(coroutine, tasks, context), loop)
+        future = asyncio.run_coroutine_threadsafe(_noted(coroutine, tasks, timeouts, context), loop)
         try:
-            return future.result()
+            value = future.result()
+            if timeouts:
+                raise timeouts.pop()
+            return value
         except BaseException:
             if context is not None and context.cancelled:
                 raise CallCancelledError("the call was told to stop") from None
@@ -253,14 +277,22 @@ class LoopThread:
                 context.on_cancel = None
 
 
-async def _noted(coroutine: Coroutine[Any, Any, Any], tasks: list[Any], context: Context | None) -> Any:
-    """Run a coroutine in a task that is noted, so that it can be cancelled."""
+async def _noted(
+    coroutine: Coroutine[Any, Any, Any], tasks: list[Any], timeouts: list[TimeoutError], context: Context | None
+) -> Any:
+    """Run a coroutine in a task that is noted, so that it can be cancelled.
+
+    A TimeoutError is noted too: on its way through a future asyncio makes it anew, without its traceback and cause.
+    """
     import asyncio
 
     tasks.append(asyncio.current_task())
     if context is not None and context.cancelled:  # before the task was there
         _cancel_once(tasks)
-    return await coroutine
+    try:
+        return await coroutine
+    except TimeoutError as error:
+        timeouts.append(error)
 
 
 def _cancel_once(tasks: list[Any]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from .errors import DefinitionError, Fault, shorten
 from .field import MISSING
 from .nodes import LENIENT
-from .schema import object_schema
+from .schema import object_schema, type_schema
 from .values import Policy, compile_dump
 
 TYPE_CHECKING = False
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .nodes import Node
-    from .ports import Port
+    from .ports import Port, Rich
 
 __all__ = ["manifest"]
 
@@ -50,6 +50,8 @@ def manifest(node: Node) -> dict[str, Any]:
             inputs, outputs=False, policy=node.policy, defaults=defaults, rest=node.rest_type
         )  # MAN-7
         made["outputs"] = object_schema(outputs, outputs=True, policy=node.policy)  # MAN-8
+        if node.model is not None:
+            _as_dumped(made["outputs"], node.model, node.policy)
     except DefinitionError as error:
         at = place.format(error.parameter) if "inputs" in made else error.parameter
         raise DefinitionError(error.problem, node=node.id, parameter=at, way_out=error.way_out) from error
@@ -58,6 +60,25 @@ def manifest(node: Node) -> dict[str, Any]:
     if node.workflow_id is not None:
         made["workflowId"] = node.workflow_id  # MAN-13
     return made
+
+
+#: What a port says of itself, or what an output does not have.
+_PORTS_OWN = ("title", "description", "default", "readOnly")
+
+
+def _as_dumped(schema: dict[str, Any], model: Rich, policy: Policy) -> None:
+    """Let the outputs be of the types that the model's own serializers make of its fields."""
+    dumped = type_schema(model, outputs=True, policy=policy)
+    for name, port in schema["properties"].items():
+        said = {key: port[key] for key in ("title", "description", "examples") if key in port}
+        field = dumped.get("properties", {}).get(name)
+        if field is not None:  # a model that contains itself is described elsewhere, and by its fields here
+            plain = {
+                key: value for key, value in field.items() if key not in ("title", "description", "default", "readOnly")
+            }
+            schema["properties"][name] = {**plain, **said}
+    if "$defs" in dumped:
+        schema["$defs"] = {**dumped["$defs"], **schema.get("$defs", {})}
 
 
 def _described(port: Port, texts: dict[str, str]) -> Port:

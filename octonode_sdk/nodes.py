@@ -7,7 +7,16 @@ import sys
 from .carry import Carrier
 from .errors import DefinitionError, Fault, shorten
 from .field import MISSING
-from .hints import KEYWORD, POSITIONAL, VAR_KEYWORD, VAR_POSITIONAL, callable_name, peel, read_signature
+from .hints import (
+    KEYWORD,
+    POSITIONAL,
+    POSITIONAL_ONLY,
+    VAR_KEYWORD,
+    VAR_POSITIONAL,
+    callable_name,
+    peel,
+    read_signature,
+)
 from .ports import NULL, Array, Choice, Null, Port, Record, Rich, Union, uses
 from .values import Policy, compile_dump
 
@@ -43,6 +52,7 @@ class Node:
         module: Name of the module in which it was decorated.
         inputs, outputs: The ports.
         record: The declared type of several outputs, or None for a single value.
+        model: The same where it is pydantic's, which then makes JSON of it as a whole, by its own serializers.
         streams: Whether the function is a generator whose values are partial outputs.
         context_name: The parameter that takes the Context, or None.
         rest_type: Type of further inputs of a dynamic node, or None.
@@ -76,11 +86,10 @@ class Node:
         self._outputs: list[Port] = []
         self._signature: Signature | None = None
         self.record: Record | None = None
+        self.model: Rich | None = None
         self.streams = False
         self.context_name: str | None = None
-        self.context_positional = False
         self.rest_type: PortType | None = None
-        self.rest_name: str | None = None
         self.positional: list[str] = []
         self.variadic: str | None = None
         try:
@@ -204,7 +213,7 @@ class Node:
                 "has an annotation that grows without end as it is read",
                 node=self.id,
                 parameter=(carrier.parameter or "").partition(".")[0],
-                way_out="let a generic class refer to itself with the same arguments",
+                way_out="let a generic class refer to itself with the same arguments, and an alias by `type X = ...`",
             ) from error
         except DefinitionError as error:
             if error.node is not None:
@@ -222,9 +231,12 @@ class Node:
                 way_out="wrap it in a function with annotations",
             ) from error
         self._inputs, self.positional, self.variadic = [], [], None
-        self.context_name = self.rest_name = None
+        self.context_name = None
         # What stands before `*args` has to be passed by place, since `*args` takes what follows it.
         last_by_place = KEYWORD if any(p.kind == VAR_POSITIONAL for p in signature.parameters) else POSITIONAL
+        if hasattr(self.fn, "dispatch") and hasattr(self.fn, "registry"):  # functools.singledispatch reads one by place
+            for parameter in signature.parameters[:1]:
+                parameter.kind = POSITIONAL_ONLY
         for parameter in signature.parameters:
             carrier.parameter = parameter.name
             self._read_parameter(parameter, carrier, by_place=parameter.kind < last_by_place)
@@ -268,7 +280,7 @@ class Node:
             hint = object if parameter.hint is MISSING else parameter.hint
             port = carrier.port(parameter.name, hint, parameter.scope)
             if parameter.kind == VAR_KEYWORD:
-                self.rest_type, self.rest_name = port.type, parameter.name
+                self.rest_type = port.type
             else:
                 self.variadic = parameter.name
                 self._inputs.append(
@@ -377,7 +389,7 @@ class Node:
             hint = sys.modules["typing"].Annotated[(hint, *metadata)]
         port = carrier.port(self.output_name or "output", hint, scope, place="the return")
         port.required = True
-        self.record, self._outputs = None, [port]
+        self.record, self.model, self._outputs = None, None, [port]
         if isinstance(port.type, Null):
             self._outputs = []
             if self.output_name is not None:
@@ -391,6 +403,7 @@ class Node:
             record = port.type if isinstance(port.type, Record) else carrier.model(port.type, scope)
             if record is not None:
                 self.record, self._outputs = record, [_as_output(field, record) for field in record.fields]
+                self.model = port.type if isinstance(port.type, Rich) else None
 
 
 def _as_output(field: Port, record: Record) -> Port:

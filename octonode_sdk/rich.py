@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import os
+import re
 import uuid
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -55,6 +56,11 @@ def rich_check(port_type: Rich) -> Check:
     known = _known_keys(port_type.cls)
 
     def convert(value: Any, path: Path, faults: list[Fault]) -> Any:
+        if isinstance(value, str):
+            wanted = _unlike_text(port_type.cls, value)
+            if wanted is not None:
+                faults.append(Fault(path_text(path), f"expected {wanted}, got {json_kind(value)}"))
+                return None
         try:
             made = _validate(adapter, value)
         except pydantic.ValidationError as error:
@@ -71,6 +77,25 @@ def rich_check(port_type: Rich) -> Check:
         return made
 
     return Check(lambda value: False, convert)
+
+
+def _unlike_text(cls: Any, text: str) -> str | None:
+    """Return what a text should be that pydantic would read, but as something that it does not say; None if it is fine.
+
+    It takes seconds since 1970 for a moment, blanks and underscores in a Decimal, and cuts what is finer than a
+    microsecond; months and years of a duration have no fixed length.
+    """
+    if cls is decimal.Decimal:
+        return "a decimal number" if re.search(r"[\s_]", text) else None
+    if cls not in (datetime.datetime, datetime.date, datetime.time, datetime.timedelta):
+        return None
+    if re.search(r"[.,]\d{7}", text):
+        return "at most six digits of a second"
+    if re.fullmatch(r"\s*[-+]?[\d.]+\s*", text):
+        return f"a {cls.__name__} in ISO form"
+    if cls is datetime.timedelta and re.match(r"[-+]?P[^T]*[YM]", text, re.IGNORECASE):
+        return "a duration in days and less, since months and years have no fixed length"
+    return None
 
 
 def _predicates_fault(port_type: Rich) -> Callable[[Any], str | None] | None:
@@ -185,7 +210,8 @@ def rich_dump(port_type: Rich) -> Callable[[Any, Path, list[Fault]], Any]:
         if message:
             faults.append(Fault(path_text(path), message))
             return None
-        return value if has_text_form(value) else _dump(adapter, value, path, faults)
+        # A hint that is the bare class has no serializer of its own: the value policy knows its text.
+        return value if port_type.hint is cls and has_text_form(value) else _dump(adapter, value, path, faults)
 
     return dump
 

@@ -51,7 +51,8 @@ def remember_secrets(values: Iterable[str]) -> None:
     for value in values:
         if value.strip():
             for part in (value, value.strip(), *_lines_of(value)):
-                fresh |= _spellings(part)
+                for spelling in _spellings(part):
+                    fresh |= _spellings(spelling)  # a text in a text, such as a repr within JSON, is escaped twice
     with _lock:
         if not fresh.issubset(_known):
             _known = tuple(sorted(fresh.union(_known), key=len, reverse=True))

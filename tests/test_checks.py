@@ -16,7 +16,7 @@ from octonode_sdk.call import Plan
 from octonode_sdk.errors import InputsError
 from octonode_sdk.nodes import node_of
 
-from .portkit import accepted, refusal
+from .portkit import accepted, check, refusal
 
 
 class Color(enum.Enum):
@@ -377,3 +377,12 @@ def test_a_key_of_more_digits_than_python_reads_is_a_fault() -> None:
     ((path, message),) = refusal(dict[int, int], {"9" * 5000: 1})
     assert message.startswith("expected a key that is an integer")
     assert len(path) < 100
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "fits"), [("^a$", "a", True), ("^a$", "a\n", False), (r"^a\$", "a$\n", True)]
+)
+def test_a_dollar_at_the_end_of_a_pattern_means_the_end(pattern: str, text: str, fits: bool) -> None:
+    """SCH-21: as in JSON Schema; in Python it is also the place before a last line break."""
+    _, faults = check(Annotated[str, Field(pattern=pattern)], text)
+    assert (faults == []) is fits

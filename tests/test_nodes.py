@@ -20,6 +20,7 @@ from octonode_sdk import Context, DefinitionError, Field, Secret, node
 from octonode_sdk.call import Plan
 from octonode_sdk.errors import InputsError
 from octonode_sdk.icons import ICONS
+from octonode_sdk.lanes import LoopThread, run_call
 from octonode_sdk.manifest import manifest
 from octonode_sdk.nodes import Node, all_nodes, node_of
 from tests import hinted, postponed
@@ -539,3 +540,19 @@ def test_the_manifest_of_a_light_node_needs_no_pydantic(interpreter: str) -> Non
     *_, described, loaded = run.stdout.splitlines()
     assert json.loads(described)["inputs"]["required"] == ["text"]
     assert loaded == "[]"
+
+
+def test_a_single_dispatch_function_is_called_by_place() -> None:
+    """Our own choice: functools.singledispatch looks at its first argument, which it takes by place only."""
+
+    @node
+    @functools.singledispatch
+    def shown(value: int | str, width: int = 1) -> str:
+        return f"{value:>{width}}"
+
+    @shown.register
+    def _(value: int, width: int = 1) -> str:
+        return f"{value:0{width}}"
+
+    assert run_call(Plan(node_of(shown)), {"value": 7, "width": 3}, None, LoopThread()) == {"output": "007"}
+    assert run_call(Plan(node_of(shown)), {"value": "a"}, None, LoopThread()) == {"output": "a"}

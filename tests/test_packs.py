@@ -227,7 +227,7 @@ def test_a_folder_is_told_from_the_package_that_it_may_be(tmp_path: Path) -> Non
     """LIFE-23."""
     write("acme/__init__.py")
     for path in ("acme/", str(tmp_path / "acme") + os.sep):
-        with pytest.raises(LoadError, match="is a folder; give a file in it, or .* such as 'acme'"):
+        with pytest.raises(LoadError, match=r"is a folder; give a file in it, or .* such as 'acme'"):
             load(path)
 
 

@@ -16,6 +16,7 @@ from typing_extensions import TypedDict
 from octonode_sdk import Field
 from octonode_sdk.call import Plan
 from octonode_sdk.errors import DefinitionError, OutputsError
+from octonode_sdk.manifest import manifest
 
 from .portkit import NODETOOL, accepted, define, refusal, sent, unsent
 
@@ -331,3 +332,68 @@ def test_a_model_nested_too_deep_is_a_fault() -> None:
     ((path, message),) = refusal(Node, deep)
     assert path == "$"
     assert "recursion limit" in message
+
+
+class Shown(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(ser_json_timedelta="float")
+    size: int
+    data: bytes = b"a"
+    wait: datetime.timedelta = datetime.timedelta(seconds=1.5)
+
+    @pydantic.field_serializer("size")
+    def _show(self, size: int) -> str:
+        return f"<{size}>"
+
+
+class Open(pydantic.BaseModel, extra="allow"):
+    a: int
+
+
+def test_a_model_as_several_outputs_goes_by_its_own_serializers() -> None:
+    """RES-17: it says the same as where it is a part of an output, and the manifest says so as well."""
+    node = define({}, Shown)
+    assert Plan(node).outputs(Shown(size=1)) == {"size": "<1>", "data": "a", "wait": 1.5}
+    assert sent(Shown, Shown(size=1)) == {"size": "<1>", "data": "a", "wait": 1.5}
+    schema = manifest(node)["outputs"]
+    kinds = {name: port["type"] for name, port in schema["properties"].items()}
+    assert kinds == {"size": "string", "data": "string", "wait": "number"}
+    assert schema["required"] == ["size", "data", "wait"]
+
+
+def test_a_key_that_a_model_lets_in_and_no_port_takes_is_told() -> None:
+    """RES-14: nothing is dropped in silence."""
+    with pytest.raises(OutputsError, match=r"\$\.zz: is no output of the node, which has a"):
+        Plan(define({}, Open)).outputs(Open(a=1, zz=5))  # type: ignore[call-arg]  # extra="allow" takes it
+
+
+@pytest.mark.parametrize(
+    ("hint", "text", "wanted"),
+    [
+        (datetime.datetime, "1600000000", "a datetime in ISO form"),
+        (datetime.date, "1577836800", "a date in ISO form"),
+        (datetime.time, "3600", "a time in ISO form"),
+        (datetime.timedelta, "90", "a timedelta in ISO form"),
+        (datetime.datetime, "2020-01-01T00:00:00.1234567", "at most six digits of a second"),
+        (datetime.timedelta, "PT0.1234567S", "at most six digits of a second"),
+        (datetime.timedelta, "P1M", "a duration in days and less, since months and years have no fixed length"),
+        (decimal.Decimal, "1_000", "a decimal number"),
+        (decimal.Decimal, " 1 ", "a decimal number"),
+    ],
+)
+def test_a_text_that_would_be_read_as_what_it_does_not_say_is_refused(hint: Any, text: str, wanted: str) -> None:
+    """REQ-18: pydantic reads these, as something else or as less."""
+    assert refusal(hint, text) == [("$", f"expected {wanted}, got the text {text!r}")]
+
+
+@pytest.mark.parametrize(
+    ("hint", "text"),
+    [
+        (datetime.datetime, "2020-01-01T00:00:00.123456Z"),
+        (datetime.date, "2020-01-01"),
+        (datetime.timedelta, "P1DT2M0.5S"),
+        (decimal.Decimal, "-1.50E+3"),
+    ],
+)
+def test_a_text_in_its_own_form_is_read(hint: Any, text: str) -> None:
+    """REQ-18."""
+    assert isinstance(accepted(hint, text), hint)

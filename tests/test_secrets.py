@@ -146,3 +146,12 @@ def test_the_environment_is_read_by_name(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setenv("DUMMY_ONE", "value")
     monkeypatch.delenv("DUMMY_TWO", raising=False)
     assert read_environment(["DUMMY_ONE", "DUMMY_TWO"]) == {"DUMMY_ONE": "value", "DUMMY_TWO": ""}
+
+
+def test_a_value_is_masked_in_a_text_within_a_text() -> None:
+    """ERR-21: escaped twice, as a repr that JSON quotes."""
+    secret = "p\"a'ss wörd"
+    remember_secrets([secret])
+    for text in (repr({"a": repr([secret])}), json.dumps(json.dumps([secret])), json.dumps({"a": repr(secret)})):
+        assert "wörd" not in mask(text)
+        assert MASK in mask(text)

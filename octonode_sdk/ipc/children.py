@@ -30,6 +30,9 @@ _STARTS = frozenset(
 #: Looks at the table of processes before giving up on children that multiply faster than they can be killed.
 _ROUNDS = 10
 
+#: A stream around a socket keeps text back as one around a file does.
+_CONNECTS = frozenset(("socket.connect", "socket.bind"))
+
 _WRITES = os.O_WRONLY | os.O_RDWR
 
 _started = False
@@ -46,12 +49,12 @@ def _note(event: str, arguments: tuple[Any, ...]) -> None:
     global _started, _wrote
     if event in _STARTS:
         _started = True
-    elif event == "open" and arguments[2] & _WRITES:
+    elif (event == "open" and arguments[2] & _WRITES) or event in _CONNECTS:
         _wrote = True
 
 
 def opened_for_writing() -> bool:
-    """Tell whether a file has been opened for writing since `watch_children`."""
+    """Tell whether a file, or a connection, has been opened for writing since `watch_children`."""
     return _wrote
 
 

@@ -114,7 +114,7 @@ def read_options(arguments: list[str], environment: Mapping[str, str], *, target
         if text and attribute not in given:
             setattr(options, attribute, _number(attribute, text, variable))
     if target is None:
-        if not words:
+        if not words or not words[0]:
             raise UsageError(
                 "no TARGET; give a Python file or a module, such as: python -m octonode_sdk nodes.py (--help)"
             )

@@ -16,13 +16,13 @@ from time import monotonic, sleep
 
 from ..call import Plan
 from ..errors import DefinitionError, LoadError, RemoteProtocolError
-from ..lanes import LOOK_SECONDS, Lanes, inherit_context, run_call
+from ..lanes import LANE_NAME, LOOK_SECONDS, Lanes, inherit_context, run_call
 from ..packs import load, nodes_of
 from .children import end_children, opened_for_writing, release_in_children, watch_children
 from .envelope import UNKNOWN_ID, failure_line, manifest_line, overlong_error, parse_request, result_line
 from .lines import LineSplitter, OverlongLine
 from .options import Options, UsageError, read_options
-from .stdio import LineWriter, Wire, take_wire
+from .stdio import LineWriter, Wire, log_is_wrapped, take_wire
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -73,6 +73,7 @@ class Runner:
         self._leave_at: float | None = None
         self._started = False
         self._faults = 0
+        self.kept: list[object] = []
         self.signal = 0
         self._lanes = Lanes(
             limit=options.concurrency,
@@ -133,7 +134,7 @@ class Runner:
     def _read(self) -> list[bytes] | None:
         """Wait for bytes and return the calls in them (LIFE-2); None at the end of input.
 
-        What needs no node is answered here, however busy the lanes are.
+        A describe is answered here, however busy the lanes are.
         """
         if self._at_end:
             return None
@@ -197,13 +198,19 @@ class Runner:
                 self._tell_unknown(plan, request)
             outputs = run_call(plan, request.inputs, context, self._lanes.loop)
             return result_line(request_id, outputs, node=node.id)
+        except RemoteProtocolError as error:
+            from ..failures import failure_of
+
+            return failure_line(_id_of(error), failure_of(error))
         except BaseException as error:  # noqa: BLE001  # the boundary: whatever a node raises is an answer (ERR-14, ERR-22)
             from ..failures import failure_of
 
-            if isinstance(error, RemoteProtocolError):
-                request_id = _id_of(error)
+            if self._wire.in_child:
+                os._exit(_status_of(error))
             return failure_line(request_id, failure_of(error, node))
         finally:
+            if self._wire.in_child:  # node code has forked, and its child has come back here: it serves nobody
+                os._exit(0)
             if context is not None:
                 self._contexts.discard(context)
                 context.close()
@@ -292,6 +299,13 @@ def _say(text: str) -> None:
         return
 
 
+def _status_of(error: BaseException) -> int:
+    """Return the status of a process that ends by an exception."""
+    if not isinstance(error, SystemExit):
+        return 1
+    return error.code if isinstance(error.code, int) else int(error.code is not None)
+
+
 def _id_of(error: RemoteProtocolError) -> str:
     """Return the id for the answer to a line that is no request (RES-3); an empty one is an id (REQ-4)."""
     return UNKNOWN_ID if error.request_id is None else error.request_id
@@ -335,11 +349,21 @@ def _end_after(seconds: float, status: int) -> None:
         end_children()
         os._exit(status)
 
-    _thread.start_new_thread(end, ())
+    try:
+        _thread.start_new_thread(end, ())
+    except RuntimeError:  # no thread to be had: then nothing bounds the end, but nothing is lost
+        return
 
 
-def _serve(find: Callable[[], dict[str, Node]], options: Options, what: str) -> int:
-    """Take the wire, load the nodes, serve them, and clean up; return the exit status."""
+def _serve(find: Callable[[], dict[str, Node]], options: Options, what: str, *, is_alone: bool) -> int:
+    """Take the wire, load the nodes, serve them, and clean up; return the exit status.
+
+    Args:
+        find: Loads the nodes.
+        options: Limits.
+        what: The target, for people.
+        is_alone: Whether nothing else has run in this process, so that all that may need finalisation has been seen.
+    """
     try:
         wire = take_wire()
     except OSError as error:
@@ -349,9 +373,10 @@ def _serve(find: Callable[[], dict[str, Node]], options: Options, what: str) -> 
     watch_children()
     import atexit
 
-    atexit.register(end_children)  # registered first, so it runs after every hook of node code
+    atexit.register(_settle_streams)  # registered first, so these two run after every hook of node code
+    atexit.register(end_children)
     inherit_context()
-    loaded = set(sys.modules)
+    loaded = set(sys.modules) if is_alone else set()
     nodes: dict[str, Node] = {}
     broken: Failure | None = None
     try:
@@ -367,12 +392,38 @@ def _serve(find: Callable[[], dict[str, Node]], options: Options, what: str) -> 
     started(runner)
     status = runner.serve()
     _end_after(options.grace, status)  # neither exit hooks nor threads may keep the process (LIFE-7)
-    if _is_trivial(set(sys.modules) - loaded, nodes):
+    if is_alone and _is_trivial(set(sys.modules) - loaded, nodes):
         atexit._run_exitfuncs()
-        sys.stderr.flush()
-        os._exit(status)
-    gc.freeze()
+        if _is_trivial(set(sys.modules) - loaded, nodes):  # else a hook has opened or started something
+            os._exit(status)
+    runner.kept = _last_modules(set(sys.modules) - loaded)
+    if is_alone and not opened_for_writing():
+        gc.freeze()
+    else:
+        gc.unfreeze()  # what a cycle keeps open is closed by the collector
     return status
+
+
+def _last_modules(imported: set[str]) -> list[object]:
+    """Return the modules that the interpreter has to clear at its end, and let it clear those that import others first.
+
+    The parked lanes keep the nodes, and with them whatever a module has opened. The interpreter clears the modules that
+    somebody still has when it has forgotten them, the last ones of `sys.modules` first.
+    """
+    passed_over = sys.stdlib_module_names | {"octonode_sdk"}
+    names = [name for name in sys.modules if name in imported and name.partition(".")[0] not in passed_over]
+    for name in reversed(names):
+        sys.modules[name] = sys.modules.pop(name)
+    return [sys.modules[name] for name in names]
+
+
+def _settle_streams() -> None:
+    """Write what the streams keep back; one that can't would change the status, and is taken away."""
+    for name in ("stdout", "stderr", "__stderr__"):
+        try:
+            getattr(sys, name).flush()
+        except Exception:  # noqa: BLE001  # a node may have put anything there
+            setattr(sys, name, None)
 
 
 def _is_trivial(imported: set[str], nodes: dict[str, Node]) -> bool:
@@ -384,7 +435,9 @@ def _is_trivial(imported: set[str], nodes: dict[str, Node]) -> bool:
     own = {node.module.partition(".")[0] for node in nodes.values()} | {"octonode_sdk"}
     return (
         not opened_for_writing()
-        and all(thread.daemon for thread in threading.enumerate() if thread is not threading.main_thread())
+        and not log_is_wrapped()
+        and "ctypes" not in imported  # C code may keep text back in streams of its own
+        and all(thread.daemon or thread.name == LANE_NAME for thread in threading.enumerate()[1:])
         and own.issuperset({name.partition(".")[0] for name in imported} - sys.stdlib_module_names)
     )
 
@@ -401,7 +454,11 @@ def _narrow(nodes: dict[str, Node], wanted: str | None, what: str) -> dict[str, 
 def _load_failure(error: BaseException, what: str) -> Failure:
     """Explain on stderr why a target can't be served, and return the answer for each request."""
     from ..failures import Failure, failure_of
+    from ..nodes import all_nodes
+    from ..secrets import read_environment, remember_secrets
 
+    for node in all_nodes():  # an error at import may hold what a node has declared
+        remember_secrets(read_environment([secret.name for secret in node.secrets]).values())
     ours = isinstance(error, (LoadError, DefinitionError))
     known = failure_of(error)
     message = f"can't load {what}: {known.message}"
@@ -422,7 +479,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     target = options.target
     assert target is not None  # read_options requires it
-    return _serve(lambda: load(target), options, target)
+    return _serve(lambda: load(target), options, target, is_alone=True)
 
 
 def run(arguments: list[str] | None = None) -> None:
@@ -441,4 +498,4 @@ def run(arguments: list[str] | None = None) -> None:
     if options.show is not None:
         sys.stdout.write(options.show)
         sys.exit(0)
-    sys.exit(_serve(lambda: nodes_of(module, what), options, what))
+    sys.exit(_serve(lambda: nodes_of(module, what), options, what, is_alone=False))

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-__all__ = ["LineWriter", "LogStream", "Wire", "take_wire"]
+__all__ = ["LineWriter", "LogStream", "Wire", "log_is_wrapped", "take_wire"]
 
 #: A pipe that poll calls writable takes this much without blocking (PIPE_BUF: at least 512, on Linux 4096).
 _SURE_BYTES = 512 if sys.platform not in ("linux", "android") else 4096
@@ -53,6 +53,7 @@ class Wire:
 
     def __init__(self, in_fd: int, out_fd: int) -> None:
         self.in_fd, self.out_fd = in_fd, out_fd
+        self.in_child = False
         self._wake_read, self.wake_fd = os.pipe()
         os.set_blocking(self._wake_read, False)
         os.set_blocking(self.wake_fd, False)
@@ -85,7 +86,7 @@ class Wire:
     def _drain(self) -> bytes:
         try:
             return os.read(self._wake_read, 4096)
-        except BlockingIOError:
+        except OSError:  # empty; or closed by node code, and then poll says that the other descriptors are as well
             return b""
 
     def read(self) -> bytes:
@@ -104,6 +105,7 @@ class Wire:
 
     def close_in_child(self) -> None:
         """Close everything in a forked child, which must not hold the protocol open (LIFE-15)."""
+        self.in_child = True
         for fd in (self.in_fd, self.out_fd, self._wake_read, self.wake_fd):
             try:
                 os.close(fd)
@@ -165,6 +167,7 @@ class _LogPipe(io.RawIOBase):
 
     name = "<stderr>"
     mode = "wb"
+    streams = 0
 
     def __init__(self) -> None:
         super().__init__()
@@ -175,6 +178,7 @@ class _LogPipe(io.RawIOBase):
         self._lost = 0
 
     def writable(self) -> bool:
+        type(self).streams += 1  # each stream that is put around a pipe asks
         return True
 
     def fileno(self) -> int:
@@ -219,6 +223,11 @@ class _LogPipe(io.RawIOBase):
         ready = bool(self._poll.poll(0 if self._stalled else _LOG_PATIENCE_MS))
         self._stalled = not ready
         return ready
+
+
+def log_is_wrapped() -> bool:
+    """Tell whether node code has put a stream of its own around the log: it may keep text back."""
+    return _LogPipe.streams > 1
 
 
 def _masked(text: bytes) -> bytes:
@@ -299,13 +308,14 @@ class LineWriter:
 
     def settle(self) -> None:
         """Write what was left to be written together, unless another thread is at it."""
-        if self.is_dirty:
-            self.is_dirty = bool(self._lines)
-            if self._lines and self._writing.acquire(blocking=False):
-                try:
-                    self._write_all()
-                finally:
-                    self._writing.release()
+        if not self.is_dirty:
+            return
+        self.is_dirty = False  # first: a line that comes from now on says so itself
+        while self._lines and self._writing.acquire(blocking=False):
+            try:
+                self._write_all()
+            finally:
+                self._writing.release()
 
     def flush(self, timeout: float) -> bool:
         """Wait at most `timeout` seconds until everything is written; return whether it is."""

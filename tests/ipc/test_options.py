@@ -150,3 +150,9 @@ def test_help_tells_of_every_flag_and_its_variable(word: str) -> None:
 def test_version_is_that_of_the_distribution() -> None:
     """Our own choice."""
     assert read("--version").show == f"octonode-sdk {version('octonode-sdk')}\n"
+
+
+def test_an_empty_target_is_no_target() -> None:
+    """LIFE-22."""
+    with pytest.raises(UsageError, match="no TARGET"):
+        read_options([""], {})

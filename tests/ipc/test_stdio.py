@@ -112,8 +112,11 @@ def test_a_line_that_is_left_for_later_is_written_by_settle() -> None:
         assert writer.is_dirty
         writer.settle()
         assert os.read(ends[0], 100) == b"one\n"
-        writer.settle()
         assert [writer.is_dirty] == [False]
+        writer.send(b"two\n", more_to_come=True)
+        assert woken == [1, 1], "else the second would wait for whatever the thread does next"
+        writer.settle()
+        assert os.read(ends[0], 100) == b"two\n"
 
 
 def test_a_writer_whose_reader_has_gone_says_so_and_drops_the_rest() -> None:
