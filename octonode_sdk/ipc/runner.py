@@ -110,7 +110,10 @@ class Runner:
             is_over = lanes.ended or leave_at is not None
             if is_over and not lanes.outstanding and writer.flush(0):  # LIFE-3, LIFE-11
                 return self._status()
-            timeout = LOOK_SECONDS if lanes.look() else None
+            writer.is_watched = lanes.look()
+            if writer.is_dirty:  # looked at after the line above: who finds nobody watching wakes this thread
+                writer.is_watched = True
+            timeout = LOOK_SECONDS if writer.is_watched else None
             if leave_at is not None:
                 left = leave_at - monotonic()
                 if left <= 0:

@@ -272,6 +272,8 @@ class LineWriter:
     Attributes:
         dead: Whether nobody reads any more.
         is_dirty: Whether a line waits that its thread has left for `settle` to write.
+        is_watched: Whether the thread that calls `settle` is about to do so anyway, and need not be woken. It sets this,
+            and looks at `is_dirty` afterwards.
     """
 
     def __init__(self, out_fd: int, wake: Callable[[], None]) -> None:
@@ -280,7 +282,7 @@ class LineWriter:
         self._bytes = 0
         self._writing = threading.Lock()
         self.dead = False
-        self.is_dirty = False
+        self.is_dirty = self.is_watched = False
 
     def send(self, line: bytes, more_to_come: bool = False) -> None:
         """Write a line.
@@ -296,7 +298,8 @@ class LineWriter:
         if more_to_come and self._bytes < _BATCH_BYTES:
             if not self.is_dirty:
                 self.is_dirty = True
-                self._wake()
+                if not self.is_watched:
+                    self._wake()
             return
         while self._lines:
             if not self._writing.acquire(blocking=self._bytes > _PENDING_BYTES):
@@ -311,11 +314,13 @@ class LineWriter:
         if not self.is_dirty:
             return
         self.is_dirty = False  # first: a line that comes from now on says so itself
-        while self._lines and self._writing.acquire(blocking=False):
+        if self._lines and self._writing.acquire(blocking=False):
             try:
                 self._write_all()
             finally:
                 self._writing.release()
+        if self._lines:  # one that came just before the release; its thread has left it to this one
+            self.is_dirty = True
 
     def flush(self, timeout: float) -> bool:
         """Wait at most `timeout` seconds until everything is written; return whether it is."""
