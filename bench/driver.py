@@ -22,6 +22,12 @@ from contenders import ContenderError
 READ_BYTES: Final = 1 << 20
 """Most to take from a pipe at once; more than a pipe holds, so that one read empties it."""
 
+ANSWER_BYTES: Final = 1 << 16
+"""Most to take at once where one answer is awaited: what a pipe holds.
+
+Python gets a larger buffer from the system for each read and gives it back, which disturbs the contender's core too.
+"""
+
 LIMIT_SECONDS: Final = 60.0
 """Longest wait for one batch of answers; a hundred times what the slowest batch takes."""
 
@@ -193,9 +199,9 @@ class Loop:
             started = perf_counter()
             for request in requests:
                 write(sink, request)
-                answer = read(source, READ_BYTES)
+                answer = read(source, ANSWER_BYTES)
                 while answer[-1:] != b"\n":
-                    piece = read(source, READ_BYTES)
+                    piece = read(source, ANSWER_BYTES)
                     if not piece:
                         raise self._ended()
                     answer += piece

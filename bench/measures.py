@@ -34,6 +34,9 @@ from table import Bound, Row
 Name = Literal["one-shot", "node", "loop", "pipelined", "memory"]
 NAMES: Final[tuple[Name, ...]] = ("one-shot", "node", "loop", "pipelined", "memory")
 
+NODE_CERTIFICATES: Final = "NODE_EXTRA_CA_CERTS"
+"""A variable that makes `node` read a file of certificates at each start, which takes longer than the start."""
+
 Progress = Callable[[str, int, int], None]
 """Called with what is measured, the rounds done and the rounds to do."""
 
@@ -63,15 +66,15 @@ class Plan:
 # and a median leaves out the batches that met one.
 FULL: Final = Plan(
     one_shot_rounds=200,
-    loop_rounds=200,
-    loop_requests=250,
+    loop_rounds=30,
+    loop_requests=2000,
     pipelined_rounds=100,
     pipelined_requests=5_000,
 )
 QUICK: Final = Plan(
     one_shot_rounds=30,
-    loop_rounds=40,
-    loop_requests=250,
+    loop_rounds=10,
+    loop_requests=1000,
     pipelined_rounds=20,
     pipelined_requests=5_000,
 )
@@ -124,6 +127,8 @@ class Bench:
         node = find_node() if against_node else None
         if node is not None:
             commands["node"] = [node, "-e", "0"]
+            if NODE_CERTIFICATES in self.environment:
+                commands["node-plain"] = [node, "-e", "0"]
 
         for _ in range(2):  # the first start compiles the bytecode, the second reads it
             for name in commands:
@@ -173,6 +178,16 @@ class Bench:
                     peer=wall["node"] if node else (),
                     bound=Bound(limit=0.5, sense="at most"),
                     skipped="" if node else "no working node on PATH",
+                )
+            )
+        if "node-plain" in commands:
+            rows.append(
+                Row(
+                    name="node",
+                    measure=f"one-shot invoke / `node -e 0` without {NODE_CERTIFICATES}",
+                    unit="ms",
+                    ours=wall["ours"],
+                    peer=wall["node-plain"],
                 )
             )
         return rows
@@ -301,8 +316,11 @@ class Bench:
     def _start_once(self, name: str, command: Sequence[str]) -> OneShot:
         """Take one process sample and refuse a wrong answer."""
         request = request_line(LIGHT, "one-shot")
-        sample = run_once(name, command, request, environment=self.environment, directory=HERE)
-        if name not in ("pass", "node"):
+        environment = dict(self.environment)
+        if name == "node-plain":
+            del environment[NODE_CERTIFICATES]
+        sample = run_once(name, command, request, environment=environment, directory=HERE)
+        if name not in ("pass", "node", "node-plain"):
             check_answers(name, LIGHT, [request], sample.stdout)
         elif sample.stdout:
             raise ContenderError(name, f"surplus output {sample.stdout[:200]!r}")

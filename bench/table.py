@@ -92,7 +92,7 @@ def cells(row: Row) -> tuple[str, ...]:
     value = row.value()
     if value is None:
         return (row.measure, "-", "-", "-", bound, f"skipped: {row.skipped}")
-    figure = f"{value:+.2f} {row.unit}" if row.figure == "growth" else f"{value:.2f}x"
+    figure = f"{value:+.2f} {row.unit}" if row.figure == "growth" else f"{value:.3f}x"
     ours, peer = _samples_text(row.ours, row.unit), _samples_text(row.peer, row.unit)
     return (row.measure, ours, peer, figure, bound, row.verdict())
 
