@@ -22,6 +22,9 @@ PATIENCE = 30.0
 #: More looks than any watch goes on for when it sees nothing.
 MANY_LOOKS = 1000
 
+#: What is a step: a bytecode; Python 3.12 crashes where several threads trace those, so there it is a line.
+STEP = "line" if sys.version_info[:2] == (3, 12) else "opcode"
+
 who: ContextVar[bytes] = ContextVar("who", default=b"nobody")
 
 
@@ -50,13 +53,14 @@ class TracedLanes(Lanes):
 
 
 def at_each_step(hook: Callable[[], None]) -> Any:
-    """Return a trace function that calls `hook` before each bytecode of the pool's own functions."""
+    """Return a trace function that calls `hook` before each step of the pool's own functions."""
 
     def trace(frame: FrameType, event: str, _argument: object) -> Any:
         if frame.f_code.co_filename != lanes_module.__file__:
             return None
-        frame.f_trace_opcodes = True
-        if event == "opcode":
+        if STEP == "opcode":
+            frame.f_trace_opcodes = True
+        if event == STEP:
             hook()
         return trace
 

@@ -272,8 +272,8 @@ class LineWriter:
     Attributes:
         dead: Whether nobody reads any more.
         is_dirty: Whether a line waits that its thread has left for `settle` to write.
-        is_watched: Whether the thread that calls `settle` is about to do so anyway, and need not be woken. It sets this,
-            and looks at `is_dirty` afterwards.
+        is_watched: Whether the thread that calls `settle` is about to do so anyway, and need not be woken. It sets
+            this, and looks at `is_dirty` afterwards.
     """
 
     def __init__(self, out_fd: int, wake: Callable[[], None]) -> None:

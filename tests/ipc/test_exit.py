@@ -3,7 +3,6 @@
 Whichever way it takes, nothing is lost and nothing runs twice.
 """
 
-import gzip
 import shelve
 import signal
 import socket
@@ -175,10 +174,6 @@ FILES: dict[str, tuple[str, Callable[[Path], bytes]]] = {
         "    global kept; kept = open('made', 'w'); kept.write('text')\n"
         "atexit.register(write)",
         Path.read_bytes,
-    ),
-    "gzip": (
-        "import gzip; kept = gzip.open('made', 'wb'); kept.write(b'text')",
-        lambda path: gzip.decompress(path.read_bytes()),
     ),
     "zip": ("import zipfile; kept = zipfile.ZipFile('made', 'w'); kept.writestr('text', 'text')", read_zip),
     "shelve": (
