@@ -139,7 +139,13 @@ class Lanes:
                 lane = _Lane()
                 self._lanes.append(lane)
                 # Daemon: a node that never ends must not keep the process once its host has gone.
-                threading.Thread(target=self._work, args=(lane,), name=LANE_NAME, daemon=True).start()
+                try:
+                    threading.Thread(target=self._work, args=(lane,), name=LANE_NAME, daemon=True).start()
+                except RuntimeError:  # the system has no more threads: those that there are serve what waits
+                    self._lanes.remove(lane)
+                    if not self._lanes:
+                        raise
+                    return
 
     def _work(self, lane: _Lane) -> None:
         # Threads inherit it from the one that starts them: those of node code are no daemons, as in a plain program.

@@ -335,3 +335,22 @@ def chunks(items: list[bytes], sizes: list[int]) -> list[list[bytes]]:
         cut.append(items[start : start + size])
         start += size
     return [*cut, items[start:]]
+
+
+def test_a_system_without_more_threads_is_served_by_those_that_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """LIFE-17: less at once, and nothing lost."""
+    with pool() as made:
+        made.hold(b"slow")
+        made.feed([b"slow", b"one", b"two"])
+        made.wait(made.has_started(b"slow"))
+
+        def refuse(thread: threading.Thread) -> None:
+            raise RuntimeError("can't start new thread")
+
+        monkeypatch.setattr(threading.Thread, "start", refuse)
+        for _ in range(5):
+            assert made.lanes.look()
+        assert made.answers() == []
+        made.release(b"slow")
+        made.wait(made.has_delivered(3))
+        assert sorted(made.answers()) == [b"one", b"slow", b"two"]
