@@ -63,7 +63,7 @@ def check_cell(cell: str, value: Any, found: Any) -> None:
 
 @pytest.mark.parametrize("row", rows("At a place declared `Any`"), ids=lambda row: row[0])
 def test_a_value_goes_over_the_wire_as_the_table_says(row: list[str]) -> None:
-    """RES-17: docs/values.md is the contract, whatever is declared Any."""
+    """RES-17 (C050, C052, C053): docs/values.md is the contract, whatever is declared Any."""
     _, value, octonode, nodetool = row
     for cell, policy in ((octonode, OCTONODE), (nodetool, NODETOOL)):
         made = evaluate(value)

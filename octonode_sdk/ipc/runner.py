@@ -66,6 +66,8 @@ class Runner:
         self._plans: dict[str | None, Plan] = {}
         self._manifests: dict[str, dict[str, object]] = {}
         self._contexts: set[Context] = set()
+        #: When lines with a deadline came, by identity, until their calls start.
+        self._arrivals: dict[int, float] = {}
         self._told: set[tuple[str, str]] = set()
         self._splitter = LineSplitter(options.max_line_bytes)
         self._at_end = False
@@ -150,6 +152,7 @@ class Runner:
         if lines:
             self._saw_request = True
         calls: list[bytes] = []
+        now = monotonic()
         for line in lines:
             if isinstance(line, OverlongLine) or b'"describe"' in line or self._broken is not None:
                 answer = self._answer_now(line)
@@ -157,6 +160,8 @@ class Runner:
                     self._writer.send(answer)
                     continue
                 assert isinstance(line, bytes)  # an overlong line is always answered
+            if b"deadlineMs" in line:
+                self._arrivals[id(line)] = now  # CTX-6: the time that a call waits for its turn counts
             calls.append(line)
         return calls
 
@@ -184,6 +189,7 @@ class Runner:
     def _answer(self, line: bytes) -> bytes:
         """Run the call that a line asks for, on a lane, and return its answer, whatever happens."""
         request_id, node, context = UNKNOWN_ID, None, None
+        arrival = self._arrivals.pop(id(line), None) if self._arrivals else None
         try:
             request = parse_request(line)
             request_id = request.request_id
@@ -196,7 +202,7 @@ class Runner:
             node = plan.node
             secrets = plan.secrets() if plan.wants_secrets else None
             if plan.context_name is not None:
-                context = self._context(request, plan, secrets)
+                context = self._context(request, plan, secrets, arrival)
             if not plan.known.issuperset(request.inputs):
                 self._tell_unknown(plan, request)
             outputs = run_call(plan, request.inputs, context, self._lanes.loop)
@@ -243,11 +249,13 @@ class Runner:
             known = self._manifests[node.id] = manifest(node)
         return known
 
-    def _context(self, request: Request, plan: Plan, secrets: dict[str, str] | None) -> Context:
+    def _context(self, request: Request, plan: Plan, secrets: dict[str, str] | None, arrival: float | None) -> Context:
         from ..context import Context
         from .sink import LogSink
 
-        deadline = None if request.deadline_ms is None else monotonic() + request.deadline_ms / 1000
+        deadline = None
+        if request.deadline_ms is not None:  # a key that is spelled with escapes has no arrival: it counts from now
+            deadline = (monotonic() if arrival is None else arrival) + request.deadline_ms / 1000
         context = Context(
             config=request.config,
             attempt=request.attempt,

@@ -124,3 +124,30 @@ def test_a_thread_that_a_node_starts_is_no_daemon_and_is_waited_for(tmp_path: Pa
         late.let_pass()
         assert process.wait() == 0
     assert (tmp_path / "out").read_text(encoding="utf-8") == "done"
+
+
+WAITS_IN_LINE = """
+    import time
+
+    @node
+    def first(gate: str) -> float:
+        open(gate, "rb", buffering=0).read(1)
+        return time.monotonic()
+
+    @node
+    def second(*, ctx: Context) -> float:
+        return ctx.deadline
+"""
+
+
+def test_the_deadline_counts_from_the_arrival_of_the_request(tmp_path: Path) -> None:
+    """CTX-6: a call that waits for its turn has less time left."""
+    with gate(tmp_path, "gate") as held, Process(tmp_path, WAITS_IN_LINE, "--concurrency", 1) as process:
+        late = invoke("second", id_="second", context={"deadlineMs": 1_000_000})
+        process.send(invoke("first", id_="first", gate=str(tmp_path / "gate")), late)
+        held.let_pass()
+        answers = process.answers(2)
+        process.close()
+        assert process.wait() == 0
+    ended, deadline = (answers[name]["outputs"]["output"] for name in ("first", "second"))
+    assert deadline - 1000 < ended
