@@ -65,7 +65,7 @@ class _Finder:
         if not name.startswith(_PREFIX) or path is None:
             return None
         folder, _, stem = (_FOLDER + name[len(_PREFIX) :].replace(".", "/")).rpartition("/")
-        if stem == "ipc":  # a package
+        if stem in ("ipc", "process"):  # a package
             return None
         loader = _Loader(name, f"{folder}/{stem}.py")
         spec = ModuleSpec(name, loader, origin=loader.path)

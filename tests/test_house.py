@@ -46,6 +46,7 @@ LAYERS = (
     "call",
     "lanes",
     "packs",
+    "process",
     "ipc",
     "cli",
 )

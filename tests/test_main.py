@@ -122,7 +122,7 @@ def test_each_module_of_the_start_is_found_the_quick_way_and_looks_like_any_othe
         found = report(package)
         assert "_Finder" not in found["meta_path"]
         assert found["meta_path"][-1] == "PathFinder"
-        packages = {"octonode_sdk", "octonode_sdk.ipc"}
+        packages = {"octonode_sdk", "octonode_sdk.ipc", "octonode_sdk.process"}
         assert {"octonode_sdk.ipc.runner", "octonode_sdk.lanes"} <= set(found["modules"])
         assert [
             name for name, about in found["modules"].items() if (about["loader"] == QUICK) == (name in packages)

@@ -6,23 +6,21 @@ the reader, and never runs node code; calls run on the threads of `lanes`.
 
 from __future__ import annotations
 
-import _signal  # type: ignore[import-not-found]  # no stub; `signal` would import enum
-import _thread
 import gc
 import os
 import sys
-import threading
-from time import monotonic, sleep
+from time import monotonic
 
 from ..call import Plan
 from ..errors import DefinitionError, LoadError, RemoteProtocolError
-from ..lanes import LANE_NAME, LOOK_SECONDS, Lanes, inherit_context, run_call
+from ..lanes import LOOK_SECONDS, Lanes, run_call
 from ..packs import load, nodes_of
-from .children import end_children, opened_for_writing, release_in_children, watch_children
+from ..process.life import SIGNALS, catch_signals, end_at_once, enter, leave
+from ..process.streams import Wire, say, take_wire
+from ..process.writer import LineWriter
 from .envelope import UNKNOWN_ID, failure_line, manifest_line, overlong_error, parse_request, result_line
 from .lines import LineSplitter, OverlongLine
 from .options import Options, UsageError, read_options
-from .stdio import LineWriter, Wire, log_is_wrapped, take_wire
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -94,7 +92,7 @@ class Runner:
                 return self._watch()
             except BaseException as error:  # from a signal handler of node code's: no other code of it runs here
                 if not isinstance(error, SystemExit):
-                    _say(f"octonode_sdk: a signal handler raised {type(error).__name__}: {error}\n")
+                    say(f"octonode_sdk: a signal handler raised {type(error).__name__}: {error}\n")
                 self._faults += 1
                 if self._faults > _FAULTS_LIMIT:
                     raise
@@ -126,13 +124,13 @@ class Runner:
                 self._end_hard(_STATUS_NO_READER)  # LIFE-8
             writer.settle()
             for number in woken:
-                self.signal = self.signal or (number if number in _SIGNALS else 0)
+                self.signal = self.signal or (number if number in SIGNALS else 0)
 
     def _status(self) -> int:
         if self.signal:
             return 128 + self.signal  # LIFE-13
         if not self._saw_request and self._splitter.saw_bytes:
-            _say("octonode_sdk: stdin held no request, only blank lines\n")  # LIFE-6
+            say("octonode_sdk: stdin held no request, only blank lines\n")  # LIFE-6
             return 1
         return 1 if self._broken is not None else 0  # LIFE-4, LIFE-5
 
@@ -283,7 +281,7 @@ class Runner:
                 self._told.add((node_id, name))
                 known = ", ".join(port.name for port in plan.node.inputs) or "none"
                 place = f"{node_id} {ascii(request.request_id[:8])[1:-1]}"
-                _say(f"[{place}] ignored the input {name!r}, which the node does not have (it has: {known})\n")
+                say(f"[{place}] ignored the input {name!r}, which the node does not have (it has: {known})\n")
 
     def _fail_the_rest(self) -> NoReturn:
         """Answer what is still in flight at the end of the grace, and leave (LIFE-12)."""
@@ -303,16 +301,7 @@ class Runner:
         """Leave at once, also in the middle of a call: nobody waits for it any more."""
         for context in list(self._contexts):
             context.close()
-        end_children()
-        os._exit(status)
-
-
-def _say(text: str) -> None:
-    """Write to stderr, if there is one: a process may start without it, and node code may take it away (LINE-18)."""
-    try:
-        sys.stderr.write(text)
-    except (AttributeError, OSError, ValueError):
-        return
+        end_at_once(status)
 
 
 def _status_of(error: BaseException) -> int:
@@ -327,50 +316,6 @@ def _id_of(error: RemoteProtocolError) -> str:
     return UNKNOWN_ID if error.request_id is None else error.request_id
 
 
-_SIGNALS = tuple(getattr(_signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP") if hasattr(_signal, name))
-
-
-def _catch_signals(wire: Wire, options: Options) -> Callable[[Runner], None]:
-    """Let SIGTERM, SIGINT and SIGHUP end the process with a grace, also where node code installs handlers of its own.
-
-    Signals arrive as bytes on the wake pipe, whoever handles them. The handler is a second way out, for a main thread
-    that is stuck in a write to a reader that has stopped reading: a timer ends the process soon after the grace.
-    """
-    serving: list[Runner] = []
-    armed: list[int] = []
-
-    def handle(number: int, _frame: object) -> None:
-        if armed:  # a second signal: at once
-            end_children()
-            os._exit(128 + number)
-        armed.append(number)
-        _end_after(options.grace + 2, 128 + number)
-        for runner in serving:
-            runner.signal = runner.signal or number
-        wire.wake()  # the byte on the wake pipe does not come where node code has taken the wake-up descriptor over
-
-    for number in _SIGNALS:
-        if _signal.getsignal(number) is not _signal.SIG_IGN:  # nohup and background jobs ignore some on purpose
-            _signal.signal(number, handle)
-    _signal.set_wakeup_fd(wire.wake_fd, warn_on_full_buffer=False)
-    release_in_children(_SIGNALS)
-    return serving.append
-
-
-def _end_after(seconds: float, status: int) -> None:
-    """End the process, children included, if it is still there after `seconds`."""
-
-    def end() -> None:
-        sleep(seconds)
-        end_children()
-        os._exit(status)
-
-    try:
-        _thread.start_new_thread(end, ())
-    except RuntimeError:  # no thread to be had: then nothing bounds the end, but nothing is lost
-        return
-
-
 def _serve(find: Callable[[], dict[str, Node]], options: Options, what: str, *, is_alone: bool) -> int:
     """Take the wire, load the nodes, serve them, and clean up; return the exit status.
 
@@ -383,16 +328,10 @@ def _serve(find: Callable[[], dict[str, Node]], options: Options, what: str, *, 
     try:
         wire = take_wire()
     except OSError as error:
-        _say(f"octonode_sdk: there is no stdout to answer on ({error})\n")
+        say(f"octonode_sdk: there is no stdout to answer on ({error})\n")
         return 2
-    started = _catch_signals(wire, options)
-    watch_children()
-    import atexit
-
-    atexit.register(_settle_streams)  # registered first, so these two run after every hook of node code
-    atexit.register(end_children)
-    inherit_context()
-    loaded = set(sys.modules) if is_alone else set()
+    started = catch_signals(wire, options.grace, lambda number: 128 + number)
+    loaded = enter()
     nodes: dict[str, Node] = {}
     broken: Failure | None = None
     try:
@@ -403,59 +342,13 @@ def _serve(find: Callable[[], dict[str, Node]], options: Options, what: str, *, 
     gc.freeze()
     gc.enable()
     if broken is None and os.isatty(wire.in_fd):
-        _say(f"octonode_sdk: serving {', '.join(nodes)}; waiting for JSON requests, one a line (--help shows one)\n")
+        say(f"octonode_sdk: serving {', '.join(nodes)}; waiting for JSON requests, one a line (--help shows one)\n")
     runner = Runner(nodes, wire, options, broken=broken)
     started(runner)
     status = runner.serve()
-    _end_after(options.grace, status)  # neither exit hooks nor threads may keep the process (LIFE-7)
-    if is_alone and _is_trivial(set(sys.modules) - loaded, nodes):
-        atexit._run_exitfuncs()
-        if _is_trivial(set(sys.modules) - loaded, nodes):  # else a hook has opened or started something
-            os._exit(status)
-    runner.kept = _last_modules(set(sys.modules) - loaded)
-    if is_alone and not opened_for_writing():
-        gc.freeze()
-    else:
-        gc.unfreeze()  # what a cycle keeps open is closed by the collector
+    own = {node.module for node in nodes.values()}
+    runner.kept = leave(status, grace=options.grace, loaded=loaded if is_alone else set(), own=own, is_alone=is_alone)
     return status
-
-
-def _last_modules(imported: set[str]) -> list[object]:
-    """Return the modules that the interpreter has to clear at its end, and let it clear those that import others first.
-
-    The parked lanes keep the nodes, and with them whatever a module has opened. The interpreter clears the modules that
-    somebody still has when it has forgotten them, the last ones of `sys.modules` first.
-    """
-    passed_over = sys.stdlib_module_names | {"octonode_sdk"}
-    names = [name for name in sys.modules if name in imported and name.partition(".")[0] not in passed_over]
-    for name in reversed(names):
-        sys.modules[name] = sys.modules.pop(name)
-    return [sys.modules[name] for name in names]
-
-
-def _settle_streams() -> None:
-    """Write what the streams keep back; one that can't would change the status, and is taken away."""
-    for name in ("stdout", "stderr", "__stderr__"):
-        try:
-            getattr(sys, name).flush()
-        except Exception:  # noqa: BLE001  # a node may have put anything there
-            setattr(sys, name, None)
-
-
-def _is_trivial(imported: set[str], nodes: dict[str, Node]) -> bool:
-    """Tell whether the interpreter's finalisation has nothing to do but to free memory, which the system does as well.
-
-    It takes as long as a light call. It is left out where the process has no thread to join, has opened no file for
-    writing, and has imported nothing beside the standard library and the modules of its nodes.
-    """
-    own = {node.module.partition(".")[0] for node in nodes.values()} | {"octonode_sdk"}
-    return (
-        not opened_for_writing()
-        and not log_is_wrapped()
-        and "ctypes" not in imported  # C code may keep text back in streams of its own
-        and all(thread.daemon or thread.name == LANE_NAME for thread in threading.enumerate()[1:])
-        and own.issuperset({name.partition(".")[0] for name in imported} - sys.stdlib_module_names)
-    )
 
 
 def _narrow(nodes: dict[str, Node], wanted: str | None, what: str) -> dict[str, Node]:
@@ -479,7 +372,7 @@ def _load_failure(error: BaseException, what: str) -> Failure:
     known = failure_of(error)
     message = f"can't load {what}: {known.message}"
     stack = None if ours else known.stack
-    _say(f"octonode_sdk: {message}\n{stack or ''}")
+    say(f"octonode_sdk: {message}\n{stack or ''}")
     return Failure("RUNTIME_ERROR", message, stack=stack)
 
 
@@ -488,7 +381,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         options = read_options(sys.argv[1:] if arguments is None else arguments, os.environ)
     except UsageError as error:
-        _say(f"octonode_sdk: {error}\n")
+        say(f"octonode_sdk: {error}\n")
         return 2  # LIFE-22
     if options.show is not None:
         sys.stdout.write(options.show)
@@ -509,7 +402,7 @@ def run(arguments: list[str] | None = None) -> None:
     try:
         options = read_options(sys.argv[1:] if arguments is None else arguments, os.environ, target=what)
     except UsageError as error:
-        _say(f"{what}: {error}\n")
+        say(f"{what}: {error}\n")
         sys.exit(2)
     if options.show is not None:
         sys.stdout.write(options.show)

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from octonode_sdk.ipc.stdio import LineWriter, LogStream
+from octonode_sdk.process.streams import LogStream
+from octonode_sdk.process.writer import LineWriter
 from tests.ipc.support import PATIENCE
 
 
