@@ -219,7 +219,7 @@ def test_a_stale_cache_is_not_used(package: Path) -> None:
 
 def no_folder(package: Path) -> dict[str, str]:
     """Put files where the folders of caches should be made, which stops the superuser as well."""
-    for folder in (package, package / "ipc"):
+    for folder in (package, package / "ipc", package / "process"):
         (folder / "__pycache__").write_bytes(b"")
     return {}
 
