@@ -1,4 +1,4 @@
-"""The NodeTool bridge, protocol version 6: the worker, and a client for any worker. docs/nodetool-wire.md lists its rules."""
+"""The NodeTool bridge, protocol version 6: the worker, and a client for any. docs/nodetool-wire.md has its rules."""
 
 PROTOCOL_VERSION = 6
 

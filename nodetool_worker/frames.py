@@ -1,0 +1,373 @@
+"""Frames, pure: bytes <-> messages. Shared by the worker and the client (docs/nodetool-wire.md, FRM, RID and VAL).
+
+A frame is a 4-byte big-endian length and that many bytes of MessagePack, which hold one map
+`{type: str, request_id: str, data: map}`. WebSocket carries the same payload without the length.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from struct import Struct
+
+from msgpack import Packer, unpackb
+
+from .errors import FrameTooLargeError, MalformedFrameError, OutgoingTooLargeError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, TypeAlias
+
+#: One frame, ready to be written: bytes, or several pieces of memory that are written one after the other.
+Frame: TypeAlias = "bytes | list[bytes | memoryview]"
+
+__all__ = [
+    "DEFAULT_LIMIT_BYTES",
+    "HEADER_BYTES",
+    "LARGE_BYTES",
+    "Frame",
+    "FrameSplitter",
+    "Large",
+    "decode",
+    "encode",
+    "encode_data",
+    "frame_size",
+    "large_or_same",
+    "recover_request_id",
+    "wrap_data",
+]
+
+HEADER_BYTES = 4
+
+#: Most bytes of a payload, unless NODETOOL_BRIDGE_MAX_FRAME_SIZE says otherwise; the protocol page's default.
+DEFAULT_LIMIT_BYTES = 256 << 20
+
+#: Bytes values of this size and more are not copied into their frame. Below it a copy costs less than a system call.
+LARGE_BYTES = 64 << 10
+
+#: A payload that is not here yet and has this many bytes gets memory of its own, into which it is read.
+_OWN_MEMORY_BYTES = 1 << 20
+
+#: Where the id is looked for in a payload that can't be decoded; hosts put it right behind the type.
+_RECOVERY_BYTES = 64 << 10
+
+#: Longest id that is recovered; a host's is a UUID.
+_ID_BYTES = 1024
+
+_LENGTH = Struct(">I")
+_BIN32 = Struct(">BI")
+
+
+class FrameSplitter:
+    """Takes the bytes of a stream as they come, and gives the payloads of the frames in it.
+
+    Args:
+        limit: Most bytes of a payload; checked as soon as the length is there (FRM-4).
+
+    Attributes:
+        failure: Set once a length is over the limit. Nothing behind it can be understood, and nothing is taken.
+    """
+
+    def __init__(self, limit: int = DEFAULT_LIMIT_BYTES) -> None:
+        self._limit = limit
+        self._rest = b""
+        self._large: Any = None
+        self._filled = 0
+        self.failure: FrameTooLargeError | None = None
+
+    @property
+    def is_inside_frame(self) -> bool:
+        """Whether a frame has begun and not ended (FRM-6)."""
+        return bool(self._rest) or self._large is not None
+
+    def feed(self, data: bytes) -> list[Any]:
+        """Take bytes and return the payloads that they complete, in order: bytes, or other memory for large ones."""
+        payloads: list[Any] = []
+        if self._large is not None:
+            room = self.room()
+            assert room is not None
+            count = min(len(room), len(data))
+            room[:count] = data[:count]
+            room.release()
+            whole = self.filled(count)
+            if whole is None:
+                return payloads
+            payloads.append(whole)
+            data = data[count:]
+        if self._rest:
+            data = self._rest + data
+            self._rest = b""
+        start, end, limit = 0, len(data), self._limit
+        while self.failure is None and end - start >= HEADER_BYTES:
+            (size,) = _LENGTH.unpack_from(data, start)
+            if size > limit:
+                self.failure = FrameTooLargeError(size, limit)
+                return payloads
+            stop = start + HEADER_BYTES + size
+            if stop > end:
+                if size >= _OWN_MEMORY_BYTES:
+                    self._start_large(size, data[start + HEADER_BYTES :])
+                    return payloads
+                break
+            payloads.append(data[start + HEADER_BYTES : stop])
+            start = stop
+        if self.failure is None and start < end:
+            self._rest = data[start:] if start else data
+        return payloads
+
+    def _start_large(self, size: int, head: bytes) -> None:
+        # Anonymous memory takes room only as it fills: a length alone costs nothing.
+        from mmap import mmap
+
+        self._large = mmap(-1, size)
+        self._large[: len(head)] = head
+        self._filled = len(head)
+
+    def room(self) -> memoryview | None:
+        """Return where the rest of a large payload is to be read into, or None where `feed` takes what comes.
+
+        Whoever fills it says so to `filled`, and releases the view before.
+        """
+        return None if self._large is None else memoryview(self._large)[self._filled :]
+
+    def filled(self, count: int) -> Any:
+        """Note that `count` bytes came into `room`; return the payload if that was the rest of it, else None."""
+        self._filled += count
+        if self._filled < len(self._large):
+            return None
+        payload, self._large, self._filled = self._large, None, 0
+        return payload
+
+
+# Payloads: MessagePack -> message
+
+
+class _Absent:
+    """What stands for a value that the host did not give: `undefined`, which its encoder writes as ext 0 (VAL-1)."""
+
+
+_ABSENT = _Absent()
+
+#: How many values of private ext types have been met, by any thread: a change only means that a walk is due.
+_exts_seen = 0
+
+
+def _note_ext(_code: int, _data: bytes) -> _Absent:
+    global _exts_seen
+    _exts_seen += 1
+    return _ABSENT
+
+
+#: How the three forms of a timestamp begin: fixext 4, fixext 8, and ext 8 with 12 bytes, each of type -1.
+_TIMESTAMPS = (b"\xd6\xff", b"\xd7\xff", b"\xc7\x0c\xff")
+
+#: In a payload of this size and more, a walk is quicker than three searches: most of it is in few large values.
+_WALK_BYTES = 1 << 20
+
+
+def decode(payload: Any) -> dict[str, Any]:
+    """Return the map that a payload holds, in plain values.
+
+    What a host did not give (ext 0 and any other private ext type) is left out of maps, and None in lists. A timestamp
+    is its ISO 8601 text. A key that is no text becomes one, as JavaScript writes it.
+
+    Raises:
+        MalformedFrameError: It is not one MessagePack map. `request_id` is what `recover_request_id` finds.
+    """
+    before, is_plain = _exts_seen, True
+    try:
+        try:
+            message = unpackb(payload, ext_hook=_note_ext, timestamp=3)
+        except ValueError as error:
+            if "not allowed for map key" not in str(error):
+                raise
+            message = unpackb(payload, ext_hook=_note_ext, timestamp=3, strict_map_key=False)
+            is_plain = False
+        if not is_plain or before != _exts_seen or _may_hold_timestamp(payload):
+            message = _plain(message)
+    except Exception as error:  # whatever the decoder makes of bytes that are no message
+        raise MalformedFrameError(
+            f"Malformed msgpack frame: {_reason(error)}", request_id=recover_request_id(payload)
+        ) from error
+    if type(message) is not dict:
+        name = "NoneType" if message is _ABSENT else type(message).__name__
+        raise MalformedFrameError(f"Expected a msgpack map, got {name}")
+    return message
+
+
+def _reason(error: Exception) -> str:
+    text = str(error)
+    if text:
+        return text
+    return {"FormatError": "invalid format", "StackError": "nested too deep"}.get(
+        type(error).__name__, type(error).__name__
+    )
+
+
+def _may_hold_timestamp(payload: Any) -> bool:
+    if len(payload) >= _WALK_BYTES:
+        return True
+    return b"\xff" in payload and any(mark in payload for mark in _TIMESTAMPS)
+
+
+def _plain(value: Any) -> Any:
+    """Return a decoded value without what is no plain value: absent ones, timestamps, keys that are no text."""
+    cls = type(value)
+    if cls is dict:
+        return {
+            key if type(key) is str else _key_text(key): _plain(one)
+            for key, one in value.items()
+            if one is not _ABSENT and key is not _ABSENT
+        }
+    if cls is list:
+        return [None if one is _ABSENT else _plain(one) for one in value]
+    if cls is str or cls is int or cls is float or cls is bool or cls is bytes or value is None or value is _ABSENT:
+        return value
+    return value.isoformat()  # a timestamp; the decoder makes nothing else
+
+
+def _key_text(key: Any) -> str:
+    """Return a key of a JavaScript Map as the key of an object (VAL-5)."""
+    if key is None or key is True or key is False:
+        return {None: "null", True: "true", False: "false"}[key]
+    if type(key) is float and key.is_integer():
+        return str(int(key))
+    if type(key) is bytes:
+        return key.decode("utf-8")
+    return key.isoformat() if hasattr(key, "isoformat") else str(key)
+
+
+def recover_request_id(payload: Any) -> str | None:
+    """Return the id in the bytes of a payload that can't be decoded, or None (RID-4).
+
+    The key's text is looked for, and the text behind it taken, whatever header it has.
+    """
+    data = bytes(payload[:_RECOVERY_BYTES])
+    at = data.find(b"request_id")
+    if at < 0:
+        return None
+    at += len(b"request_id")
+    head = data[at] if at < len(data) else 0
+    if 0xA0 <= head <= 0xBF:
+        start, size = at + 1, head & 0x1F
+    elif 0xD9 <= head <= 0xDB:  # str 8, 16, 32
+        width = 1 << (head - 0xD9)
+        start, size = at + 1 + width, int.from_bytes(data[at + 1 : at + 1 + width], "big")
+    else:
+        return None
+    text = data[start : start + size]
+    if not 0 < size <= _ID_BYTES or len(text) < size:
+        return None
+    try:
+        return text.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+
+
+# Messages -> frames
+
+
+class Large:
+    """Bytes that go into a frame from their own memory, without a copy (VAL-14)."""
+
+    __slots__ = ("view",)
+
+    def __init__(self, view: memoryview) -> None:
+        self.view = view
+
+
+def large_or_same(value: bytes | bytearray | memoryview) -> Any:
+    """Return bytes for a message: as they are, or as `Large` from `LARGE_BYTES` on."""
+    view = memoryview(value)
+    return Large(view) if view.nbytes >= LARGE_BYTES else value
+
+
+class _Encoder:
+    """A packer, and the places at which it left out the memory of large values."""
+
+    __slots__ = ("_packer", "places")
+
+    def __init__(self) -> None:
+        self._packer = Packer(default=self._leave_out, buf_size=4096)
+        self.places: list[tuple[int, memoryview]] = []
+
+    def _leave_out(self, value: Any) -> None:
+        """Note where the value belongs, and let nil stand there: one byte, which is cut out afterwards."""
+        if type(value) is not Large:
+            raise TypeError(f"a {type(value).__qualname__} can't be sent")
+        with self._packer.getbuffer() as buffer:
+            self.places.append((len(buffer), value.view))
+
+    def pack(self, value: Any) -> list[bytes | memoryview]:
+        """Return the pieces of a packed value."""
+        self.places.clear()
+        data: bytes = self._packer.pack(value)
+        if not self.places:
+            return [data]
+        pieces: list[bytes | memoryview] = []
+        start = 0
+        for place, view in self.places:
+            pieces += (data[start:place] + _BIN32.pack(0xC6, view.nbytes), view)
+            start = place + 1
+        pieces.append(data[start:])
+        return pieces
+
+
+#: Encoders that are free. One is not shared between threads while it packs; taking and giving back is atomic.
+_encoders: deque[_Encoder] = deque()
+
+
+def encode_data(value: Any) -> list[bytes | memoryview]:
+    """Return the pieces of a value in MessagePack; what is `Large` in it is a piece of its own.
+
+    Raises:
+        TypeError, ValueError, OverflowError, UnicodeEncodeError: It holds what MessagePack has no form for.
+    """
+    try:
+        encoder = _encoders.pop()
+    except IndexError:
+        encoder = _Encoder()
+    pieces = encoder.pack(value)  # an encoder that has failed in the middle is not used again
+    encoder.places.clear()
+    _encoders.append(encoder)
+    return pieces
+
+
+def encode(message: dict[str, Any], *, limit: int = DEFAULT_LIMIT_BYTES) -> Frame:
+    """Return the frame of a message.
+
+    Raises:
+        OutgoingTooLargeError: Its payload is over the limit (FRM-5).
+        TypeError, ValueError, OverflowError, UnicodeEncodeError: As `encode_data`.
+    """
+    return _framed(encode_data(message), limit)
+
+
+def wrap_data(
+    type_: str, request_id: str, data: list[bytes | memoryview], *, limit: int = DEFAULT_LIMIT_BYTES
+) -> Frame:
+    """Return the frame of a message whose data is packed already, as `encode_data` returns it.
+
+    Raises:
+        OutgoingTooLargeError: Its payload is over the limit.
+    """
+    head = encode_data({"type": type_, "request_id": request_id})[0]
+    assert isinstance(head, bytes)
+    return _framed([b"\x83" + head[1:] + b"\xa4data", *data], limit)  # a map of three instead of two
+
+
+def _framed(pieces: list[bytes | memoryview], limit: int) -> Frame:
+    size = sum(map(_bytes_of, pieces)) if len(pieces) > 1 else len(pieces[0])
+    if size > limit:
+        raise OutgoingTooLargeError(size, limit)
+    if len(pieces) == 1:
+        return _LENGTH.pack(size) + pieces[0]
+    return [_LENGTH.pack(size) + pieces[0], *pieces[1:]]
+
+
+def _bytes_of(piece: Any) -> int:
+    return piece.nbytes if type(piece) is memoryview else len(piece)
+
+
+def frame_size(frame: Frame) -> int:
+    """Return how many bytes a frame has on the wire, its length included."""
+    return len(frame) if isinstance(frame, bytes) else sum(map(_bytes_of, frame))
