@@ -53,7 +53,7 @@ wheel: $(VENV)/$(READY)  ## build the wheel into dist/
 	@$(VENV)/bin/python -m pip wheel -qq --no-deps --wheel-dir dist .
 
 clean:  ## remove the environments, the caches and what was built
-	rm -rf $(VENV) $(VENV_WHEEL) $(VENV_LOWEST) dist build .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(VENV_WHEEL) $(VENV_LOWEST) .venv-peer dist build .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # An environment is made anew when pyproject.toml changes. It is ready once its stamp file is there.

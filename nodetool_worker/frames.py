@@ -31,8 +31,10 @@ __all__ = [
     "encode",
     "encode_data",
     "frame_size",
+    "framed",
     "large_or_same",
     "recover_request_id",
+    "type_of",
     "wrap_data",
 ]
 
@@ -287,7 +289,7 @@ class _Encoder:
     __slots__ = ("_packer", "places")
 
     def __init__(self) -> None:
-        self._packer = Packer(default=self._leave_out, buf_size=4096)
+        self._packer = Packer(default=self._leave_out, buf_size=4096)  # type: ignore[call-arg]  # the stub knows an older one
         self.places: list[tuple[int, memoryview]] = []
 
     def _leave_out(self, value: Any) -> None:
@@ -366,6 +368,24 @@ def _framed(pieces: list[bytes | memoryview], limit: int) -> Frame:
 
 def _bytes_of(piece: Any) -> int:
     return piece.nbytes if type(piece) is memoryview else len(piece)
+
+
+def framed(payload: Any) -> Frame:
+    """Return the frame of a payload that is packed already; a large one is not copied."""
+    size = len(payload)
+    if size < LARGE_BYTES:
+        return _LENGTH.pack(size) + bytes(payload)
+    return [_LENGTH.pack(size), memoryview(payload)]
+
+
+def type_of(payload: Any) -> str:
+    """Return the type of a message without decoding the rest of it; "" where the type does not come first.
+
+    `encode` puts it first, so this serves for the payloads of this package.
+    """
+    head = bytes(payload[1:40])
+    size = head[5] & 0x1F if head[:5] == b"\xa4type" and 0xA0 <= head[5] <= 0xBF else 0
+    return head[6 : 6 + size].decode("ascii", "replace")
 
 
 def frame_size(frame: Frame) -> int:

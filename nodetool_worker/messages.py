@@ -46,7 +46,7 @@ class Discover:
 
 
 class Status:
-    """Asks how the worker is (DSC-6)."""
+    """Asks how the worker is (DSC-8)."""
 
     __slots__ = ("request_id",)
 
@@ -73,7 +73,7 @@ class Cancel:
 
 
 class Execute:
-    """Asks for one call of a node (EXE-1).
+    """Asks for one call of a node (EXE-2, EXE-4, EXE-5).
 
     Attributes:
         request_id: Echoed in each frame of the answer.
@@ -109,7 +109,7 @@ class Execute:
         inputs: dict[str, Any] = data.get("fields") or {}
         if type(inputs) is not dict:
             raise _missing(request_id, "execute", "fields", "a map of values by name", inputs)
-        blobs = data.get("blobs")
+        blobs = data.get("blobs")  # BLB-2
         if blobs:
             if type(blobs) is not dict:
                 raise _missing(request_id, "execute", "blobs", "a map of bytes by name", blobs)
@@ -118,17 +118,19 @@ class Execute:
         self.inputs = inputs
         secrets = data.get("secrets")
         self.secrets: dict[str, str] = {}
-        if type(secrets) is dict:
+        if secrets:
+            if type(secrets) is not dict:  # its text may be a secret itself
+                raise BadRequestError("execute needs `secrets`, a map of texts by name", request_id=request_id)
             self.secrets = {name: value for name, value in secrets.items() if type(value) is str}
         self.chunked = data.get("blob_transfer") == CHUNKED
         self.node_id, self.job_id = _text(data, "node_id"), _text(data, "job_id")
         self.workflow_id, self.user_id = _text(data, "workflow_id"), _text(data, "user_id")
-        vram = data.get("requires_vram_gb")
+        vram: Any = data.get("requires_vram_gb")
         self.requires_vram_gb: float | None = vram if type(vram) in (int, float) and vram > 0 else None
 
 
 def _text(data: dict[str, Any], name: str) -> str | None:
-    """Return a text that is not empty; anything else counts as not given (EXE-3)."""
+    """Return a text that is not empty; anything else counts as not given (EXE-30)."""
     value = data.get(name)
     return value if type(value) is str and value else None
 
@@ -156,7 +158,7 @@ def parse_request(message: dict[str, Any]) -> Request:
     """Return the request that a decoded map is.
 
     Raises:
-        UnanswerableError: Its id is missing, empty or no text (RID-3).
+        UnanswerableError: Its id is missing, empty or no text (RID-2).
         BadRequestError: Its type is unknown, or it lacks what its type needs.
     """
     request_id = message.get("request_id")
@@ -187,17 +189,17 @@ def _unknown_text(type_: Any) -> str:
 
 
 def result(request_id: str, outputs: dict[str, Any]) -> dict[str, Any]:
-    """Return the terminal frame of a call that has succeeded; both maps are always there (EXE-5)."""
+    """Return the terminal frame of a call that has succeeded; both maps are always there (EXE-1)."""
     return {"type": "result", "request_id": request_id, "data": {"outputs": outputs, "blobs": {}}}
 
 
 def chunk(request_id: str, outputs: dict[str, Any]) -> dict[str, Any]:
-    """Return a frame of partial outputs (EXE-9)."""
+    """Return a frame of partial outputs (EXE-13)."""
     return {"type": "chunk", "request_id": request_id, "data": {"outputs": outputs, "blobs": {}}}
 
 
 def error(request_id: str | None, text: str, traceback: str | None = None) -> dict[str, Any]:
-    """Return the terminal frame of a request that has failed; no `traceback` where there is none (EXE-12)."""
+    """Return the terminal frame of a request that has failed; no `traceback` where there is none (EXE-17)."""
     data = {"error": text} if traceback is None else {"error": text, "traceback": traceback}
     return {"type": "error", "request_id": request_id, "data": data}
 

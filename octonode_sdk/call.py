@@ -45,8 +45,6 @@ class Plan:
     Args:
         node: The node.
         policy: The value policy of the wire; the node's own unless given.
-        environment: Returns the values of declared secrets by name, "" for those that are not set; the process's
-            environment unless given.
     """
 
     def __init__(
@@ -54,7 +52,6 @@ class Plan:
         node: Node,
         *,
         policy: Policy | None = None,
-        environment: Callable[[list[str]], dict[str, str]] | None = None,
     ) -> None:
         self.node = node
         self.fn = node.fn
@@ -73,18 +70,21 @@ class Plan:
         self._variadic = node.variadic
         #: Whether the node declares secrets.
         self.wants_secrets = bool(node.secrets)
-        self._environment = environment
 
-    def secrets(self) -> dict[str, str]:
+    def secrets(self, given: dict[str, str] | None = None) -> dict[str, str]:
         """Return the values of the declared secrets, and mask them from now on.
+
+        Args:
+            given: Values that the host has sent; those that it has not come from the environment.
 
         Raises:
             CredentialError: A required one is not set. Names all that are missing (CTX-12).
         """
         from .secrets import read_environment, remember_secrets
 
-        read = self._environment or read_environment
-        values = read([secret.name for secret in self.node.secrets])
+        values = read_environment([secret.name for secret in self.node.secrets])
+        if given:
+            values |= {name: given[name] for name in values if given.get(name)}
         remember_secrets(values.values())
         missing = [secret.name for secret in self.node.secrets if secret.required and not values.get(secret.name)]
         if missing:
@@ -194,11 +194,15 @@ class Plan:
                 faults.append(Fault(path_text((None, key)), f"is no output of the node, which has {', '.join(names)}"))
 
     def partial(self, value: Any) -> dict[str, Any]:
-        """Return what a generator yielded: for several ports a part of them is enough.
+        """Return what a generator yielded: for several ports a part of them is enough, and None says nothing of a port.
 
         Raises:
             OutputsError: A value does not fit its port, or a key is no port.
         """
+        record = self.node.record
+        if record is not None and record.form in ("namedtuple", "dataclass") and isinstance(value, record.cls):
+            names = {port.name: record.attributes.get(port.name, port.name) for port, _ in self._outputs}
+            value = {name: getattr(value, attribute, None) for name, attribute in names.items()}
         if self._record is None or not isinstance(value, dict):
             return self.outputs(value)
         faults: list[Fault] = []
@@ -210,8 +214,10 @@ class Plan:
                 if check is None:
                     known = ", ".join(checks)
                     faults.append(Fault(path_text((None, str(name))), f"is no output of the node, which has {known}"))
+                elif one is None or check.accepts(one):
+                    made[name] = one
                 else:
-                    made[name] = one if check.accepts(one) else check.convert(one, (None, name), faults)
+                    made[name] = check.convert(one, (None, name), faults)
         except RecursionError:
             faults = [self._depth_fault(value)]
         if faults:
@@ -233,6 +239,7 @@ class Collector:
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._last: dict[str, Any] = {}
+        self._nullable = {port.name for port in plan.node.outputs if is_nullable(port.type)}
 
     def take(self, value: Any) -> dict[str, Any]:
         """Take one yielded value; return it by port.
@@ -241,7 +248,9 @@ class Collector:
             OutputsError: It does not fit.
         """
         part = self._plan.partial(value)
-        self._last.update(part)
+        for name, one in part.items():
+            if one is not None or name in self._nullable:
+                self._last[name] = one
         return part
 
     def outputs(self) -> dict[str, Any]:

@@ -69,6 +69,7 @@ class Context:
     __octonode_context__ = True
 
     __slots__ = (
+        "_cancel_told",
         "_cancelled",
         "_secrets",
         "_sink",
@@ -108,7 +109,7 @@ class Context:
         self.job_id, self.workflow_id, self.user_id = job_id, workflow_id, user_id
         self.deadline = deadline
         self._secrets, self._sink = secrets or {}, sink
-        self._cancelled = False
+        self._cancelled = self._cancel_told = False
         #: Called by `cancel`, by whoever runs the call; an async node's task is cancelled through it.
         self.on_cancel: Callable[[], object] | None = None
         self._temp_dir: Path | None = None
@@ -145,7 +146,13 @@ class Context:
             CallCancelledError: It was. Not an `Exception`, so that a broad `except` does not swallow it.
         """
         if self._cancelled:
+            self._cancel_told = True
             raise CallCancelledError("the call was told to stop")
+
+    def _stop_once(self) -> None:
+        """Stop a cancelled call that has not been stopped yet: its clean-up may log and go on."""
+        if self._cancelled and not self._cancel_told:
+            self.check_cancelled()
 
     def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
         """Say how far the work is: `ctx.progress(3, 10, "resizing")`.
@@ -154,7 +161,11 @@ class Context:
             done: Work done so far, in any unit. What is not finite is not shown.
             total: The whole work in that unit. None, 0 and what is not finite mean that it is unknown.
             message: A few words.
+
+        Raises:
+            CallCancelledError: The call was told to stop, and this is the first that the node hears of it.
         """
+        self._stop_once()
         if not -_GREATEST <= done <= _GREATEST:
             return
         if total is not None and not 0 < total <= _GREATEST:
@@ -167,13 +178,22 @@ class Context:
         Args:
             text: What to say.
             level: "debug", "info", "warning" or "error".
+
+        Raises:
+            CallCancelledError: As `progress`.
         """
+        self._stop_once()
         if level not in LEVELS:
             raise ValueError(f"unknown log level {level!r}; use one of {', '.join(LEVELS)}")
         self._sink.log(self, level, str(text))
 
     def preview(self, value: Any) -> None:
-        """Show an intermediate value, where the host can."""
+        """Show an intermediate value, where the host can.
+
+        Raises:
+            CallCancelledError: As `progress`.
+        """
+        self._stop_once()
         self._sink.preview(self, value)
 
     def secret(self, name: str) -> str | None:

@@ -39,7 +39,10 @@ _FRAMES = 60
 #: Longest text, in characters, in place of a part of `details` that is not JSON.
 _PART_LIMIT = 500
 
-_HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+#: Folders of the packages of this distribution: their frames lead to node code and are none of it.
+_OURS = [os.path.join(_FOLDER, name, "") for name in ("octonode_sdk", "nodetool_worker")]
 
 
 class Failure:
@@ -187,7 +190,7 @@ def stack_of(error: BaseException) -> str | None:
 
 def _author_frames(trace: TracebackType | None) -> TracebackType | None:
     """Return the traceback without the frames of this package, and of the loop and pools, that lead to the node."""
-    folders = [_HERE, "<frozen importlib"]
+    folders = [*_OURS, "<frozen importlib"]
     for name in ("asyncio", "concurrent.futures"):
         module = sys.modules.get(name)
         if module is not None and module.__file__:

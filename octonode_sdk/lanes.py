@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 import threading
 from _contextvars import copy_context  # the module around it only re-exports it
+from _thread import get_ident
 from collections import deque
 from time import sleep
 
@@ -18,7 +19,7 @@ from .errors import CallCancelledError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Awaitable, Callable, Coroutine
     from typing import Any
 
     from .call import Plan
@@ -244,6 +245,12 @@ class LoopThread:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the calling thread is the loop's."""
+        return self._thread is not None and self._thread.ident == get_ident()
 
     def _started(self) -> asyncio.AbstractEventLoop:
         with self._lock:
@@ -251,8 +258,9 @@ class LoopThread:
                 import asyncio
 
                 loop = asyncio.new_event_loop()
-                threading.Thread(target=_keep_running, args=(loop,), name="octonode-loop", daemon=True).start()
-                self._loop = loop
+                thread = threading.Thread(target=_keep_running, args=(loop,), name="octonode-loop", daemon=True)
+                thread.start()
+                self._thread, self._loop = thread, loop
             return self._loop
 
     def run(self, coroutine: Coroutine[Any, Any, Any], context: Context | None) -> Any:
@@ -316,10 +324,24 @@ def _keep_running(loop: asyncio.AbstractEventLoop) -> None:
             continue
 
 
-def run_call(plan: Plan, inputs: dict[str, Any], context: Context | None, loop: LoopThread) -> dict[str, Any]:
+def run_call(
+    plan: Plan,
+    inputs: dict[str, Any],
+    context: Context | None,
+    loop: LoopThread,
+    emit: Callable[[dict[str, Any]], Awaitable[None] | None] | None = None,
+) -> dict[str, Any]:
     """Run one call on this thread and return its outputs, a value for each port.
 
     A generator is run to its end; between two of its values a cancelled call stops.
+
+    Args:
+        plan: The node.
+        inputs: A value for each input that the host gave.
+        context: The call's surroundings; None for a node that does not ask for them, on a host that can't cancel.
+        loop: Where coroutines run.
+        emit: Takes the partial outputs of a generator, which are then not returned. It is called on this thread, or
+            for an async generator on the loop, where it may return what is to be awaited before the next part.
 
     Raises:
         InputsError, OutputsError: Values do not fit their ports.
@@ -334,31 +356,42 @@ def run_call(plan: Plan, inputs: dict[str, Any], context: Context | None, loop: 
     if not plan.streams:
         return plan.outputs(value)
     collector = Collector(plan)
+    take = collector.take if emit is None else plan.partial
     if hasattr(value, "__aiter__"):
-        loop.run(_drained(value, collector, context), context)
+        loop.run(_drained(value, take, emit, context), context)
     else:
         try:
             for part in value:
-                collector.take(part)
+                made = take(part)
+                if emit is not None:
+                    emit(made)
                 if context is not None:
                     context.check_cancelled()
         finally:
             close = getattr(value, "close", None)
             if close is not None:
                 close()
-    return collector.outputs()
+    return collector.outputs() if emit is None else {}
 
 
 async def _awaited(value: Any) -> Any:
     return await value
 
 
-async def _drained(value: Any, collector: Collector, context: Context | None) -> None:
+async def _drained(
+    value: Any,
+    take: Callable[[Any], dict[str, Any]],
+    emit: Callable[[dict[str, Any]], Awaitable[None] | None] | None,
+    context: Context | None,
+) -> None:
     import asyncio
 
     try:
         async for part in value:
-            collector.take(part)
+            made = take(part)
+            waiting = None if emit is None else emit(made)
+            if waiting is not None:
+                await waiting
             if context is not None and context.cancelled:
                 await asyncio.sleep(0)  # the cancellation of the task lands here and not in the clean-up of the node
                 context.check_cancelled()

@@ -17,6 +17,7 @@ from .hints import (
     peel,
     read_signature,
 )
+from .options import check_options
 from .ports import NULL, Array, Choice, Null, Port, Record, Rich, Union, uses
 from .values import Policy, compile_dump
 
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
     F = TypeVar("F", bound=Callable[..., Any])
 
-__all__ = ["LENIENT", "Node", "all_nodes", "node", "node_of"]
+__all__ = ["LENIENT", "Node", "all_nodes", "forget", "node", "node_of"]
 
 _nodes: dict[Any, Node] = {}
 
@@ -63,22 +64,23 @@ class Node:
     ) -> None:
         self.fn, self.module = fn, module
         self.name = callable_name(fn)
-        identifier = options["id"]
-        self.id: str = self.name if identifier is None else identifier
-        self.namespace: str | None = options["namespace"]
-        self.label: str | None = options["label"]
-        self.description: str | None = options["description"]
-        self.icon: str | None = options["icon"]
-        self.symbol: str | None = options["symbol"]
-        self.output_name: str | None = options["output"]
-        self.config: dict[str, Any] | None = options["config"]
-        self.workflow_id: str | None = options["workflow_id"]
-        self.requires_vram_gb: float | None = options["requires_vram_gb"]
-        self.dynamic: bool = options["dynamic"]
-        self.retry_on: tuple[Any, ...] = self._listed(options, "retry_on", "ConnectionError")
-        self.secrets: list[Secret] = []
-        self.policy = Policy(non_finite=options["non_finite"], big_integers=options["big_integers"])
-        self._check_options(options)
+        said = check_options(options, self.name)
+        self.id: str = said["id"]
+        self.namespace: str | None = said["namespace"]
+        self.label: str | None = said["label"]
+        self.description: str | None = said["description"]
+        self.icon: str | None = said["icon"]
+        self.symbol: str | None = said["symbol"]
+        self.output_name: str | None = said["output"]
+        self.config: dict[str, Any] | None = said["config"]
+        self.workflow_id: str | None = said["workflow_id"]
+        self.requires_vram_gb: float | None = said["requires_vram_gb"]
+        self.recommended_models: tuple[dict[str, Any], ...] = said["recommended_models"]
+        self.dynamic: bool = said["dynamic"]
+        self.isolated: bool = said["isolated"]
+        self.retry_on: tuple[Any, ...] = said["retry_on"]
+        self.secrets: list[Secret] = said["secrets"]
+        self.policy = Policy(non_finite=said["non_finite"], big_integers=said["big_integers"])
         self._locals = locals_
         self._read = False
         self._place: str | None = None
@@ -100,64 +102,6 @@ class Node:
 
     def __repr__(self) -> str:
         return f"<Node {self.id!r} of {self.module}>"
-
-    def _listed(self, options: dict[str, Any], name: str, example: str) -> tuple[Any, ...]:
-        """Return an option that holds several things. One text alone would be read letter by letter."""
-        value = options[name]
-        if isinstance(value, str) or not hasattr(value, "__iter__"):
-            way_out = f"write {name}=[{example}]"
-            raise DefinitionError(f"{name}={_option_text(value)} is no list", node=self.name, way_out=way_out)
-        return tuple(value)
-
-    def _check_options(self, options: dict[str, Any]) -> None:  # MAN-19
-        texts = ("id", "namespace", "label", "description", "icon", "symbol", "output", "workflow_id")
-        for name in texts:
-            value = options[name]
-            if value is not None and (type(value) is not str or not _is_unicode(value)):
-                raise DefinitionError(f"{name}={value!r} is no text", node=self.name, way_out=f"write {name}='...'")
-        if not self.id or self.id != self.id.strip() or "\n" in self.id:
-            raise DefinitionError(
-                f"the id {self.id!r} is no name", node=self.name, way_out="give a text such as 'scale'"
-            )
-        if self.symbol is not None and not 1 <= len(self.symbol.encode("utf-16-le", "surrogatepass")) // 2 <= 16:
-            raise DefinitionError(
-                f"the symbol {self.symbol!r} has not 1 to 16 characters",
-                node=self.id,
-                way_out="use a short glyph (an emoji outside of the basic plane counts twice)",
-            )  # MAN-5
-        if self.workflow_id == "" or self.output_name == "":
-            empty = "workflow_id" if self.workflow_id == "" else "output"
-            raise DefinitionError(f"{empty} is empty", node=self.id, way_out="leave it out or give a name")  # MAN-13
-        if self.icon is not None:
-            _check_icon(self.icon, self.id)
-        for name, allowed in (("non_finite", ("error", "null", "text")), ("big_integers", ("error", "text"))):
-            if options[name] not in allowed:
-                way_out = f"use one of {', '.join(map(repr, allowed))}"
-                raise DefinitionError(f"{name}={options[name]!r} is no policy", node=self.id, way_out=way_out)
-        for cls in self.retry_on:
-            if not (isinstance(cls, type) and issubclass(cls, BaseException)):
-                raise DefinitionError(f"retry_on holds {cls!r}", node=self.id, way_out="list exception classes")
-        vram = self.requires_vram_gb
-        if vram is not None and not (type(vram) in (int, float) and 0 <= vram < float("inf")):
-            way_out = "give gigabytes, such as 8"
-            raise DefinitionError(f"requires_vram_gb={vram!r} is no amount", node=self.id, way_out=way_out)
-        if self.config is not None:
-            faults: list[Fault] = []
-            from .values import plain
-
-            self.config = plain(self.config, None, faults, Policy())
-            if not isinstance(self.config, dict) or faults:
-                why = f" ({faults[0].path}: {faults[0].message.partition(';')[0]})" if faults else ""
-                raise DefinitionError(f"config is no JSON object{why}", node=self.id, way_out="give a dict")  # MAN-12
-        secrets = self._listed(options, "secrets", "'API_KEY'")
-        if secrets:
-            from .secrets import Secret
-
-            self.secrets = [one if isinstance(one, Secret) else Secret(one) for one in secrets]
-            for secret in self.secrets:
-                if type(secret.name) is not str or not secret.name.isidentifier():
-                    way_out = "name an environment variable, such as 'API_KEY'"
-                    raise DefinitionError(f"the secret {secret.name!r} is no name", node=self.id, way_out=way_out)
 
     @property
     def inputs(self) -> list[Port]:
@@ -439,27 +383,6 @@ def _is_context(parameter: Parameter) -> bool:
     return isinstance(hint, type) and getattr(hint, "__octonode_context__", False) is True
 
 
-def _is_unicode(text: str) -> bool:
-    """Tell whether a text can be sent: a lone surrogate can't."""
-    return text.isascii() or not any("\ud800" <= one <= "\udfff" for one in text)
-
-
-def _option_text(value: object) -> str:
-    return value.__name__ if isinstance(value, type) else repr(value)
-
-
-def _check_icon(icon: str, node_id: str) -> None:
-    from .icons import ICONS
-
-    if icon in ICONS:
-        return
-    import difflib
-
-    near = difflib.get_close_matches(icon, sorted(ICONS), n=3, cutoff=0.6)
-    way_out = f"did you mean {' or '.join(map(repr, near))}?" if near else f"one of: {', '.join(sorted(ICONS))}"
-    raise DefinitionError(f"the icon {icon!r} is not one that the engine draws", node=node_id, way_out=way_out)  # ICO-2
-
-
 def _dedent(doc: str) -> str:
     """Return a docstring without the indentation of its lines, as `inspect.cleandoc` does."""
     lines = doc.expandtabs().splitlines()
@@ -485,7 +408,9 @@ if TYPE_CHECKING:
         config: Mapping[str, Any] | None = None,
         retry_on: Iterable[type[BaseException]] = (),
         requires_vram_gb: float | None = None,
+        recommended_models: Iterable[Mapping[str, Any]] = (),
         dynamic: bool = False,
+        isolated: bool = False,
         workflow_id: str | None = None,
         non_finite: Literal["error", "null", "text"] = "error",
         big_integers: Literal["error", "text"] = "error",
@@ -509,7 +434,9 @@ else:
         config=None,
         retry_on=(),
         requires_vram_gb=None,
+        recommended_models=(),
         dynamic=False,
+        isolated=False,
         workflow_id=None,
         non_finite="error",
         big_integers="error",
@@ -533,7 +460,10 @@ else:
             config: Advisory default of the node's configuration.
             retry_on: Exceptions that are worth a retry: their errors are marked retryable.
             requires_vram_gb: Memory of the graphics card that a call needs.
+            recommended_models: Models that a host may offer for the node, each a dict with at least `id` and `type`.
             dynamic: Whether the node takes further inputs, through `**kwargs`.
+            isolated: Whether NodeTool's worker runs each call in a process of its own: a crash or an endless loop then
+                costs that call alone.
             workflow_id: The workflow that the node stands for.
             non_finite: What becomes of NaN and infinity in outputs: an error, null or text.
             big_integers: What becomes of integers beyond 2**53 in outputs: an error or text.
@@ -582,3 +512,15 @@ def node_of(fn: Callable[..., Any]) -> Node:
 def all_nodes() -> list[Node]:
     """Return every node that this process has defined, in the order of definition."""
     return list(_nodes.values())
+
+
+def forget(nodes: Iterable[Node], earlier: Iterable[Node] = ()) -> None:
+    """Take nodes out again, as when their module failed; `earlier` nodes of the same functions come back."""
+    before = {_key(node.fn): node for node in earlier}
+    for node in nodes:
+        key = _key(node.fn)
+        if _nodes.get(key) is node:
+            if key in before:
+                _nodes[key] = before[key]
+            else:
+                del _nodes[key]

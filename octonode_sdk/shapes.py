@@ -14,17 +14,20 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from .faults import Path
     from .ports import PortType
 
 __all__ = [
     "FOREIGN",
     "as_scalar",
     "distance",
+    "find_surrogate",
     "in_order",
     "is_exact_array",
     "is_iterator",
     "is_mapping",
     "items_of",
+    "key_text",
     "number_of",
 ]
 
@@ -136,3 +139,62 @@ def distance(member: PortType, value: Any) -> int:
     if isinstance(member, Scalar):
         return 2 if as_scalar(member.kind, value) is not MISSING else FOREIGN
     return FOREIGN
+
+
+def key_text(key: Any) -> str | None:
+    """Return a key of a dict as the key of a JavaScript object; None where no text says what it is.
+
+    >>> [key_text(key) for key in (1, 2.0, 1.5, True, None, (1, "a"))]
+    ['1', '2', '1.5', 'true', 'null', '1,a']
+    """
+    key = number_of(key)
+    if key is None:
+        return "null"
+    if isinstance(key, bool):
+        return "true" if key else "false"
+    if isinstance(key, int):
+        return str(int.__int__(key))
+    if isinstance(key, float):
+        number = float.__float__(key)
+        return str(int(number)) if number.is_integer() else repr(number)
+    if isinstance(key, str):
+        return str.__str__(key)
+    if isinstance(key, (tuple, frozenset)):
+        texts = [key_text(one) for one in (key if isinstance(key, tuple) else in_order(key))]
+        return None if None in texts else ",".join(str(text) for text in texts)
+    value = getattr(key, "value", MISSING)  # a member of an Enum
+    if value is not MISSING:
+        return key_text(value)
+    from .rich import text_form
+
+    try:
+        text = text_form(key)
+    except ValueError:
+        return None
+    return str(text) if text is not MISSING and type(text) is not float else None
+
+
+def find_surrogate(value: Any) -> Path | bool:
+    """Return the path of the first text that is no Unicode text (a lone surrogate), or False. Does not recurse."""
+    stack: list[tuple[Any, Path]] = [(value, None)]
+    while stack:
+        one, path = stack.pop()
+        if isinstance(one, str):
+            if _is_broken(one):
+                return path
+        elif isinstance(one, dict):
+            for key in one:
+                if _is_broken(key):
+                    return (path, ascii(key)[1:-1])
+            stack.extend((inner, (path, key)) for key, inner in reversed(one.items()))
+        elif isinstance(one, list):
+            stack.extend((inner, (path, index)) for index, inner in reversed([*enumerate(one)]))
+    return False
+
+
+def _is_broken(text: str) -> bool:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return True
+    return False

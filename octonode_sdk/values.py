@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from .faults import Path
     from .ports import PortType
 
-__all__ = ["MAX_EXACT_INTEGER", "Policy", "compile_dump", "find_cycle", "find_surrogate", "plain"]
+__all__ = ["MAX_EXACT_INTEGER", "Policy", "compile_dump", "find_cycle", "plain"]
 
 #: The greatest integer up to which a JavaScript number holds every integer exactly (RES-18).
 MAX_EXACT_INTEGER = 2**53
@@ -54,12 +54,24 @@ class Policy:
         big_integers: Integers beyond 2**53: "error" or "text" (decimal digits).
         raw_bytes: Whether the wire carries bytes as they are. Else a `bytes` port is base64 text, and bytes at a place
             that is declared as no bytes are an error.
+        text_keys: Whether a key that is no text becomes one, as JavaScript writes it, where no type is declared for it.
+            Else it is an error.
+        wrap_bytes: Takes raw bytes and returns what stands for them in the message.
     """
 
-    __slots__ = ("big_integers", "non_finite", "raw_bytes")
+    __slots__ = ("big_integers", "non_finite", "raw_bytes", "text_keys", "wrap_bytes")
 
-    def __init__(self, *, non_finite: str = "error", big_integers: str = "error", raw_bytes: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        non_finite: str = "error",
+        big_integers: str = "error",
+        raw_bytes: bool = False,
+        text_keys: bool = False,
+        wrap_bytes: Callable[[Any], Any] | None = None,
+    ) -> None:
         self.non_finite, self.big_integers, self.raw_bytes = non_finite, big_integers, raw_bytes
+        self.text_keys, self.wrap_bytes = text_keys, wrap_bytes
 
     def integer(self, value: int, path: Path, faults: list[Fault]) -> Any:
         """Return an integer for the wire."""
@@ -99,7 +111,7 @@ def plain(value: Any, path: Path, faults: list[Fault], policy: Policy) -> Any:
     if cls is dict:
         made: dict[str, Any] = {}
         for key, one in value.items():
-            text = key if type(key) is str else _plain_key(key, path, faults)
+            text = key if type(key) is str else _plain_key(key, path, faults, policy)
             if text in made:
                 faults.append(_doubled(text, path))
             made[text] = plain(one, (path, text), faults, policy)
@@ -116,12 +128,18 @@ def _doubled(text: str, path: Path) -> Fault:
     return Fault(path_text((path, text)), "two keys of the dict are this text in JSON, and one value would be lost")
 
 
-def _plain_key(key: Any, path: Path, faults: list[Fault]) -> str:
+def _plain_key(key: Any, path: Path, faults: list[Fault], policy: Policy) -> str:
     enum = sys.modules.get("enum")
     if enum is not None and isinstance(key, enum.Enum) and isinstance(key.value, str):
         key = key.value
     if isinstance(key, str):
         return str.__str__(key)
+    if policy.text_keys:
+        from .shapes import key_text
+
+        text = key_text(key)
+        if text is not None:
+            return text
     way_out = "make the keys texts, or declare the port dict[int, ...]"
     text = shorten(key)
     faults.append(Fault(path_text((path, text)), f"the key {text} is a {type(key).__name__}; {way_out}"))
@@ -150,7 +168,7 @@ def _plain_other(value: Any, path: Path, faults: list[Fault], policy: Policy) ->
         return plain(list(value), path, faults, policy)
     if isinstance(value, (bytes, bytearray, memoryview)):
         if policy.raw_bytes:
-            return _whole_bytes(value)
+            return _whole_bytes(value, policy)
         way_out = "declare the place bytes to send it as base64"
         faults.append(Fault(path_text(path), f"{cls.__name__} has no JSON form here; {way_out}"))
         return None
@@ -181,11 +199,11 @@ def _plain_other(value: Any, path: Path, faults: list[Fault], policy: Policy) ->
     return None
 
 
-def _whole_bytes(value: Any) -> Any:
+def _whole_bytes(value: Any, policy: Policy | None = None) -> Any:
     """Return bytes for a wire that takes them raw, without a copy; a view with gaps or wide items as a plain one."""
-    if not isinstance(value, memoryview) or (value.contiguous and value.format == "B" and value.ndim == 1):
-        return value
-    return value.tobytes()
+    if isinstance(value, memoryview) and not (value.contiguous and value.format == "B" and value.ndim == 1):
+        value = value.tobytes()
+    return value if policy is None or policy.wrap_bytes is None else policy.wrap_bytes(value)
 
 
 def _plain_numpy(value: Any, path: Path, faults: list[Fault], policy: Policy) -> Any:
@@ -300,7 +318,7 @@ class _Compiler:
             if message:
                 faults.append(Fault(path_text(path), message))
             if policy.raw_bytes:
-                return value
+                return value if policy.wrap_bytes is None else policy.wrap_bytes(value)
             import binascii
 
             return binascii.b2a_base64(value, newline=False).decode("ascii")
@@ -379,7 +397,7 @@ class _Compiler:
             made: dict[str, Any] = {}
             for key, one in value.items():
                 if key_check is None:
-                    text = key if type(key) is str else _plain_key(key, path, faults)
+                    text = key if type(key) is str else _plain_key(key, path, faults, self._policy)
                 else:
                     before = len(faults)
                     text = str(key_check.convert(key, (path, shorten(key)), faults))
@@ -529,32 +547,6 @@ def _instance_test(record: Record) -> Callable[[Any], bool]:
     if record.form == "typeddict":
         return lambda value: False
     return lambda value: isinstance(value, record.cls)
-
-
-def find_surrogate(value: Any) -> Path | bool:
-    """Return the path of the first text that is no Unicode text (a lone surrogate), or False. Does not recurse."""
-    stack: list[tuple[Any, Path]] = [(value, None)]
-    while stack:
-        one, path = stack.pop()
-        if isinstance(one, str):
-            if _is_broken(one):
-                return path
-        elif isinstance(one, dict):
-            for key in one:
-                if _is_broken(key):
-                    return (path, ascii(key)[1:-1])
-            stack.extend((inner, (path, key)) for key, inner in reversed(one.items()))
-        elif isinstance(one, list):
-            stack.extend((inner, (path, index)) for index, inner in reversed([*enumerate(one)]))
-    return False
-
-
-def _is_broken(text: str) -> bool:
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return True
-    return False
 
 
 def find_cycle(value: Any) -> Path | bool:

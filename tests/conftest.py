@@ -4,6 +4,7 @@ import json
 import sys
 import sysconfig
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -35,12 +36,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_sessionstart(session: pytest.Session) -> None:
     """Refuse to test the source where the wheel was meant."""
     if session.config.getoption("--installed"):
-        import octonode_sdk
-
-        found = Path(str(octonode_sdk.__file__)).resolve()
         wanted = Path(sysconfig.get_path("purelib")).resolve()
-        if not found.is_relative_to(wanted):
-            raise pytest.UsageError(f"--installed: octonode_sdk is {found}, which is not under {wanted}")
+        for name in ("octonode_sdk", "nodetool_worker", "nodetool.worker"):
+            found = Path(str(import_module(name).__file__)).resolve()
+            if not found.is_relative_to(wanted):
+                raise pytest.UsageError(f"--installed: {name} is {found}, which is not under {wanted}")
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,7 @@ from octonode_sdk.values import Policy, compile_dump
 
 #: What the two hosts do with values that JSON lacks.
 OCTONODE = Policy()
-NODETOOL = Policy(raw_bytes=True, non_finite="keep")
+NODETOOL = Policy(raw_bytes=True, non_finite="keep", text_keys=True)
 
 
 def port_of(hint: Any, *, default: Any = MISSING) -> Port:

@@ -392,19 +392,23 @@ def test_the_context_is_injected_by_its_type_whatever_the_place() -> None:
     assert outputs(rest, context, surroundings="mine", a=1)["output"].startswith("dev ")
 
 
-def test_missing_secrets_are_named_all_before_the_node_runs() -> None:
+def test_missing_secrets_are_named_all_before_the_node_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     """PLG-23: an optional one may be missing."""
 
     @node(secrets=["FIRST_KEY", "SECOND_KEY", "THIRD_KEY", Secret("PROXY", required=False)])
     def secretive(*, ctx: Context) -> None: ...
 
     found = {"FIRST_KEY": "value", "SECOND_KEY": "", "THIRD_KEY": "", "PROXY": ""}
-    plan = Plan(node_of(secretive), environment=lambda names: {name: found[name] for name in names})
+    for name in found:
+        monkeypatch.delenv(name, raising=False)
+    plan = Plan(node_of(secretive))
     with pytest.raises(CredentialError) as caught:
-        plan.secrets()
+        plan.secrets(found)
     assert caught.value.names == ["SECOND_KEY", "THIRD_KEY"]
     found |= {"SECOND_KEY": "b", "THIRD_KEY": "c"}
-    assert plan.secrets() == found
+    assert plan.secrets({**found, "UNDECLARED": "d"}) == found
+    monkeypatch.setenv("PROXY", "from the environment")
+    assert plan.secrets(found) == {**found, "PROXY": "from the environment"}
     forget_secrets()
 
 

@@ -16,40 +16,63 @@ from pathlib import Path
 
 import pytest
 
-PACKAGE = "octonode_sdk"
-
-#: The modules from the lowest to the highest, without the package's name. A module imports only what stands
-#: before it. A name covers the modules inside it that have no place of their own (`ipc` covers `ipc.runner`),
+#: Each package's modules from the lowest to the highest, without the package's name. A module imports only what
+#: stands before it. A name covers the modules inside it that have no place of their own (`ipc` covers `ipc.runner`),
 #: and those may import each other as long as there is no cycle. The package itself and `__main__` stand above
 #: all and have no place here.
-LAYERS = (
-    "errors",
-    "_quick",
-    "field",
-    "icons",
-    "secrets",
-    "ports",
-    "hints",
-    "metadata",
-    "carry",
-    "faults",
-    "rich",
-    "checks",
-    "shapes",
-    "values",
-    "schema",
-    "docstrings",
-    "context",
-    "nodes",
-    "manifest",
-    "failures",
-    "call",
-    "lanes",
-    "packs",
-    "process",
-    "ipc",
-    "cli",
-)
+LAYERS: dict[str, tuple[str, ...]] = {
+    "octonode_sdk": (
+        "errors",
+        "_quick",
+        "field",
+        "icons",
+        "secrets",
+        "ports",
+        "hints",
+        "metadata",
+        "carry",
+        "faults",
+        "rich",
+        "checks",
+        "shapes",
+        "values",
+        "schema",
+        "docstrings",
+        "context",
+        "options",
+        "nodes",
+        "manifest",
+        "failures",
+        "call",
+        "lanes",
+        "packs",
+        "process",
+        "ipc",
+        "cli",
+    ),
+    "nodetool_worker": (
+        "errors",
+        "frames",
+        "messages",
+        "responses",
+        "metadata",
+        "entry_points",
+        "inventory",
+        "options",
+        "pipes",
+        "outbox",
+        "capture",
+        "calls",
+        "bridge",
+        "isolation",
+        "worker",
+        "stdio",
+    ),
+    "nodetool.worker": (),  # the name that NodeTool starts, and nothing else
+}
+
+#: The one other package of ours that a package may import. Never the reverse.
+BELOW = {"nodetool_worker": "octonode_sdk", "nodetool.worker": "nodetool_worker"}
 
 #: What may be imported from outside the standard library: the runtime dependencies, by import name.
 DEPENDENCIES = {
@@ -62,18 +85,21 @@ DEPENDENCIES = {
     "typing_extensions",
 }
 
+ALLOWED = sys.stdlib_module_names | DEPENDENCIES
+
 #: A file longer than this holds two concepts.
 LIMIT_LINES = 600
 
 ROOT = Path(__file__).resolve().parent.parent
-SOURCE_FOLDERS = (".ci", "bench", "docs", "scripts", "tests")  # beside the package; those that this copy has
+SOURCE_FOLDERS = (".ci", "bench", "docs", "scripts", "tests")  # beside the packages; those that this copy has
 TEXT_SUFFIXES = {"", ".cfg", ".csv", ".json", ".md", ".py", ".toml", ".txt", ".yaml", ".yml"}
 
 
 @dataclass(frozen=True)
 class Module:
-    """One module of the package, read but not imported."""
+    """One module of a package, read but not imported."""
 
+    package: str
     name: str
     path: Path
     tree: ast.Module
@@ -85,20 +111,30 @@ class Module:
     @property
     def is_top(self) -> bool:
         """Whether it stands above the layers: the package itself and what `python -m` runs."""
-        return self.name in (PACKAGE, f"{PACKAGE}.__main__")
+        return self.name in (self.package, f"{self.package}.__main__")
 
 
 @dataclass(frozen=True)
 class Import:
-    """One import statement's reach: the module of the package that it names, and where."""
+    """What an import statement reaches.
+
+    Attributes:
+        module: The module, by absolute name.
+        name: What is taken from the module, or None where that is the module itself.
+        line: Where the statement stands.
+    """
 
     module: str
+    name: str | None
     line: int
 
+    def __str__(self) -> str:
+        return self.module if self.name is None else f"{self.module}.{self.name}"
 
-def package_folder() -> Path:
-    """Return the folder of the package under test: the checkout's, or the installed wheel's."""
-    spec = find_spec(PACKAGE)
+
+def package_folder(package: str) -> Path:
+    """Return the folder of a package under test: the checkout's, or the installed wheel's."""
+    spec = find_spec(package)
     assert spec is not None
     assert spec.submodule_search_locations is not None
     return Path(next(iter(spec.submodule_search_locations)))
@@ -106,21 +142,24 @@ def package_folder() -> Path:
 
 @cache
 def modules() -> dict[str, Module]:
-    """Read every module of the package, by full name."""
-    folder = package_folder()
+    """Read every module of the packages, by full name."""
     found = {}
-    for path in sorted(folder.rglob("*.py")):
-        parts = path.relative_to(folder.parent).with_suffix("").parts
-        name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-        found[name] = Module(name, path, ast.parse(path.read_text(encoding="utf-8"), str(path)))
+    for package in LAYERS:
+        folder = package_folder(package)
+        for path in sorted(folder.rglob("*.py")):
+            parts = path.relative_to(folder).with_suffix("").parts
+            name = ".".join([package, *(parts[:-1] if parts[-1] == "__init__" else parts)])
+            found[name] = Module(package, name, path, ast.parse(path.read_text(encoding="utf-8"), str(path)))
     return found
 
 
 @cache
 def files() -> dict[str, Path]:
     """Return the text files of the project that this copy has, by the name that a reader knows them by."""
-    folder = package_folder()
-    found = {str(path.relative_to(folder.parent)): path for path in folder.rglob("*")}
+    found: dict[str, Path] = {}
+    for package in LAYERS:
+        folder = package_folder(package)
+        found |= {str(Path(*package.split("."), path.relative_to(folder))): path for path in folder.rglob("*")}
     for name in SOURCE_FOLDERS:
         found |= {str(path.relative_to(ROOT)): path for path in (ROOT / name).rglob("*")}
     found |= {path.name: path for path in ROOT.iterdir() if not path.name.startswith(".")}
@@ -174,52 +213,75 @@ def imported_names(module: Module) -> Iterator[Import]:
     for node in walk_run_time(module.tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
-                yield Import(alias.name, node.lineno)
+                yield Import(alias.name, None, node.lineno)
         elif isinstance(node, ast.ImportFrom):
             base = absolute_name(module, node.level, node.module or "")
             for alias in node.names:
                 inner = f"{base}.{alias.name}"
-                yield Import(inner if inner in modules() else base, node.lineno)
+                is_module = inner in modules()
+                yield Import(inner if is_module else base, None if is_module else alias.name, node.lineno)
         elif isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
             called = ast.unparse(node.func).rpartition(".")[2]
             target = node.args[0].value
             if called in ("__import__", "import_module") and isinstance(target, str):
                 bare = target.lstrip(".")
-                yield Import(absolute_name(module, len(target) - len(bare), bare), node.lineno)
+                yield Import(absolute_name(module, len(target) - len(bare), bare), None, node.lineno)
 
 
-def is_ours(name: str) -> bool:
-    return name == PACKAGE or name.startswith(PACKAGE + ".")
+def is_inside(name: str, package: str) -> bool:
+    """Return whether a module is a package or stands in it."""
+    return name == package or name.startswith(package + ".")
 
 
-def layer(name: str) -> int | None:
-    """Return the place of a module in LAYERS: its own, or that of the nearest module around it."""
-    short = name.removeprefix(PACKAGE + ".")
+def layer(package: str, name: str) -> int | None:
+    """Return the place of a module in its package's LAYERS: its own, or that of the nearest module around it."""
+    short = name.removeprefix(package + ".")
     while short:
-        if short in LAYERS:
-            return LAYERS.index(short)
+        if short in LAYERS[package]:
+            return LAYERS[package].index(short)
         short = short.rpartition(".")[0]
     return None
 
 
-def is_upward(importer: str, imported: str) -> bool:
-    """Return whether an import goes up: to a higher layer, or to what has no layer (the package itself)."""
-    here, there = layer(importer), layer(imported)
+def is_upward(importer: Module, imported: str) -> bool:
+    """Return whether an import goes up in a package: to a higher layer, or to what has none (the package itself)."""
+    if not is_inside(imported, importer.package):
+        return False
+    here, there = layer(importer.package, importer.name), layer(importer.package, imported)
     return here is not None and (there is None or there > here)
+
+
+def reason_against(importer: Module, entry: Import) -> str | None:
+    """Return why a module must not import what stands outside of its package, or None if it may."""
+    if is_inside(entry.module, importer.package) or entry.module.partition(".")[0] in ALLOWED:
+        return None
+    below = BELOW.get(importer.package)
+    if below is None or not is_inside(entry.module, below):
+        return "is neither declared nor below"
+    home = modules().get(entry.module)
+    if home is None:
+        return "does not exist"
+    names = [*entry.module.split("."), *([] if entry.name is None else [entry.name])]
+    if any(name.startswith("_") and not name.endswith("__") for name in names):
+        return "is private"
+    is_listed = entry.name is None or entry.name in (listed_names(home) or []) or entry.name.endswith("__")
+    return None if is_listed else f"is not in the __all__ of {entry.module}"
 
 
 def test_each_module_has_a_place_in_the_layers() -> None:
     """Our own choice: whoever adds a module says where it stands."""
-    assert [name for name, module in modules().items() if not module.is_top and layer(name) is None] == []
+    assert [
+        name for name, module in modules().items() if not module.is_top and layer(module.package, name) is None
+    ] == []
 
 
 def test_modules_import_only_what_stands_below_them() -> None:
     """Imports run one way; moving one into a function does not cure it."""
     upward = [
-        f"{name}, line {entry.line}: {entry.module}"
+        f"{name}, line {entry.line}: {entry}"
         for name, module in modules().items()
-        for entry in dict.fromkeys(imported_names(module))
-        if is_ours(entry.module) and is_upward(name, entry.module)
+        for entry in imported_names(module)
+        if is_upward(module, entry.module)
     ]
     assert upward == []
 
@@ -237,16 +299,27 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
         pytest.fail(f"imports in a circle: {' <- '.join(error.args[1])}")
 
 
-def test_modules_import_nothing_but_declared_dependencies() -> None:
-    """The package needs its declared dependencies and no other, nodetool_worker least of all."""
-    allowed = sys.stdlib_module_names | DEPENDENCIES | {PACKAGE}
+def test_modules_import_nothing_but_declared_dependencies_and_what_the_package_below_makes_public() -> None:
+    """The packages need the declared dependencies and no others; octonode_sdk never imports nodetool_worker."""
     foreign = [
-        f"{name}, line {entry.line}: {entry.module}"
+        f"{name}, line {entry.line}: {entry} {reason}"
         for name, module in modules().items()
-        for entry in dict.fromkeys(imported_names(module))
-        if entry.module.partition(".")[0] not in allowed
+        for entry in imported_names(module)
+        if (reason := reason_against(module, entry))
     ]
     assert foreign == []
+
+
+def test_tests_that_import_a_package_stand_in_the_folder_that_mirrors_it() -> None:
+    """Our own choice: tests/nodetool/ is nodetool_worker's; pages in docs/ may show both packages."""
+    misplaced = [
+        name
+        for name, text in sources().items()
+        if name.startswith("tests/") and not name.startswith(("tests/nodetool/", "tests/docs/"))
+        for entry in imported_names(Module("tests", name, files()[name], ast.parse(text, name)))
+        if is_inside(entry.module, "nodetool_worker")
+    ]
+    assert misplaced == []
 
 
 # What is public
@@ -326,7 +399,8 @@ def re_exported_names(module: Module) -> dict[str, str]:
     return {
         alias.asname or alias.name: absolute_name(module, node.level, node.module or "")
         for node in ast.walk(module.tree)
-        if isinstance(node, ast.ImportFrom) and is_ours(absolute_name(module, node.level, node.module or ""))
+        if isinstance(node, ast.ImportFrom)
+        and is_inside(absolute_name(module, node.level, node.module or ""), module.package)
         for alias in node.names
         if not (alias.asname or alias.name).startswith("_")
     }

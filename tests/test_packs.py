@@ -3,7 +3,9 @@
 import importlib
 import os
 import pickle
+import pkgutil
 import sys
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from textwrap import dedent
@@ -12,7 +14,7 @@ import pytest
 
 from octonode_sdk import nodes
 from octonode_sdk.errors import DefinitionError, LoadError
-from octonode_sdk.packs import load, nodes_of
+from octonode_sdk.packs import import_file, load, nodes_of, submodules
 
 GREET = """
 from octonode_sdk import node
@@ -157,6 +159,32 @@ def test_a_package_that_brings_no_nodes_is_walked() -> None:
     assert list(load("pack_i")) == ["first", "greet", "third"]
 
 
+def test_the_modules_of_a_package_are_those_that_pkgutil_finds() -> None:
+    """Our own choice: with less to load. Folders without `__init__` and names with a dot are no modules."""
+    files = "a.py b/__init__.py b.py c-d.py e.f.py g.pyc h.so i/j.py k/__init__.pyc l.txt .py .n/__init__.py o.abi3.so"
+    for name in ("pack_y", "more/pack_y"):
+        for file in files.split():
+            write(f"lib/{name}/{file}", "")
+    write("lib/more/pack_y/z/__init__.py", "")
+    package = importlib.import_module("pack_y")
+    package.__path__ = [str(Path("lib/more/pack_y").absolute()), *package.__path__, str(Path("missing").absolute())]
+    wanted = {(f"pack_y.{info.name}", info.ispkg) for info in pkgutil.iter_modules(package.__path__)}
+    assert submodules(package) == sorted(wanted)
+    assert ("pack_y.b", True) in wanted
+    assert ("pack_y.z", True) in wanted
+
+
+def test_a_package_in_a_zip_file_is_walked() -> None:
+    """Our own choice: its modules are found by another finder."""
+    with zipfile.ZipFile("packs.zip", "w") as archive:
+        archive.writestr("pack_z/__init__.py", "")
+        archive.writestr("pack_z/a.py", GREET)
+        archive.writestr("pack_z/deep/__init__.py", "")
+        archive.writestr("pack_z/deep/b.py", GREET.replace("greet", "second"))
+    sys.path.append(str(Path("packs.zip").absolute()))
+    assert list(load("pack_z")) == ["greet", "second"]
+
+
 def test_nodes_that_a_module_only_imports_for_use_are_its_own_and_those_of_an_imported_module_are_not() -> None:
     """Our own choice: what stands in the target's names is offered."""
     write("lib/pack_j.py", GREET + "\n@node\ndef hidden() -> int:\n    return 1\n")
@@ -221,6 +249,40 @@ def test_what_a_target_raises_at_import_comes_out_and_no_half_module_is_left(
     assert "pack_q" not in sys.modules
     write("pack_q.py", GREET.replace("greet", "mended_and_longer"))
     assert "mended_and_longer" in load(path)
+
+
+@pytest.mark.parametrize("target", ["lib/pack_half.py", "pack_half", "pack_whole"])
+def test_a_target_that_fails_leaves_neither_nodes_nor_modules_nor_a_folder_on_the_path(target: str) -> None:
+    """C112: nodes that were defined again, and were another module's, are that one's as before."""
+    write("lib/pack_good.py", GREET)
+    write("lib/pack_half.py", GREET + "import pack_good\nnode(id='mine')(pack_good.greet)\nraise SystemExit\n")
+    write("lib/pack_whole/__init__.py", "from . import inner\n1 / 0\n")
+    write("lib/pack_whole/inner.py", GREET)
+    good = load("pack_good")
+    before, path, known = set(sys.modules), list(sys.path), nodes.all_nodes()
+    with pytest.raises((SystemExit, ZeroDivisionError)):
+        load(target)
+    assert set(sys.modules) == before
+    assert sys.path == path
+    assert nodes.all_nodes() == known
+    assert load("pack_good") == good
+
+
+def test_files_of_one_name_are_modules_of_their_own_and_none_takes_a_reserved_name() -> None:
+    """Our own choice: `nodes.py` is a name that many folders have."""
+    paths = [write(f"folder_{number}/pack_same.py") for number in range(3)]
+    modules = [import_file(path) for path in paths]
+    assert len({module.__name__ for module in modules}) == 3
+    assert [sys.modules[module.__name__] for module in modules] == modules
+    kept = import_file(write("pack_kept.py"), reserved={"pack_kept"})
+    assert kept.__name__ == "_octonode_target_pack_kept"
+
+
+@pytest.mark.parametrize("name", [".inner", "pack..inner", "."])
+def test_what_is_neither_a_file_nor_a_dotted_name_is_told_so(name: str) -> None:
+    """LIFE-23."""
+    with pytest.raises(LoadError, match="neither the path of a file nor the dotted name"):
+        load(name)
 
 
 def test_a_folder_is_told_from_the_package_that_it_may_be(tmp_path: Path) -> None:

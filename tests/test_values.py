@@ -21,7 +21,8 @@ from octonode_sdk._quick import loads, to_json
 from octonode_sdk.call import Plan
 from octonode_sdk.errors import OutputsError
 from octonode_sdk.faults import path_text
-from octonode_sdk.values import MAX_EXACT_INTEGER, Policy, find_cycle, find_surrogate
+from octonode_sdk.shapes import find_surrogate
+from octonode_sdk.values import MAX_EXACT_INTEGER, Policy, find_cycle
 
 from .portkit import NODETOOL, define, dump, sent, unsent
 

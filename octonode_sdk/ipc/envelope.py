@@ -5,7 +5,6 @@ from __future__ import annotations
 from .._quick import loads, quote_ascii, to_ascii_json, to_json
 from ..errors import Fault, OutputsError, RemoteProtocolError, shorten
 from ..faults import json_kind, path_text
-from ..values import find_surrogate
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -240,6 +239,8 @@ def result_line(request_id: str, outputs: dict[str, Any], *, node: str) -> bytes
     try:
         return line.encode("utf-8")
     except UnicodeEncodeError:
+        from ..shapes import find_surrogate
+
         path = find_surrogate(outputs)
         assert not isinstance(path, bool)  # the id is ASCII here: the surrogate is in the outputs
         message = "the text holds a lone surrogate, which is no character; replace it before returning"

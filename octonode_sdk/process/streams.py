@@ -20,9 +20,11 @@ except ImportError:  # Windows has no poll: there the end of the reader shows at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from typing_extensions import Buffer
 
-__all__ = ["LogStream", "Wire", "log_is_wrapped", "say", "take_wire"]
+__all__ = ["LogStream", "Wire", "announce", "log_is_wrapped", "say", "take_wire"]
 
 #: A pipe that poll calls writable takes this much without blocking (PIPE_BUF: at least 512, on Linux 4096).
 _SURE_BYTES = 512 if sys.platform not in ("linux", "android") else 4096
@@ -48,16 +50,18 @@ class Wire:
         self._wake_read, self.wake_fd = os.pipe()
         os.set_blocking(self._wake_read, False)
         os.set_blocking(self.wake_fd, False)
+        self._for_room = False
         if _has_poll:
             self._poll = poll()
             self._poll.register(self._wake_read, POLLIN)
             self._poll.register(out_fd, 0)  # errors and hang-up are always told: nobody reads any more
 
-    def wait(self, timeout: float | None) -> tuple[bool, bytes]:
+    def wait(self, timeout: float | None, *, for_room: bool = False) -> tuple[bool, bytes]:
         """Wait for the end of the reader or for a wake-up.
 
         Args:
             timeout: Seconds, or None for no bound: an idle worker waits for its host (LIFE-9).
+            for_room: Whether to return as well once something can be written.
 
         Returns:
             (whether nobody reads stdout any more, what woke it: the number of each signal as a byte, 0 for `wake`).
@@ -67,6 +71,9 @@ class Wire:
             sleep(_NO_POLL_SECONDS if timeout is None else min(timeout, _NO_POLL_SECONDS))
             return False, self._drain()
         woken = b""
+        if for_room != self._for_room:
+            self._for_room = for_room
+            self._poll.modify(self.out_fd, POLLOUT if for_room else 0)
         for fd, event in self._poll.poll(None if timeout is None else max(1, int(timeout * 1000))):
             if fd == self.out_fd:
                 gone = bool(event & (POLLERR | POLLHUP | POLLNVAL))
@@ -104,11 +111,14 @@ class Wire:
                 continue
 
 
-def take_wire() -> Wire:
+def take_wire(make_log: Callable[[], LogStream] | None = None) -> Wire:
     """Make the protocol's descriptors private (LINE-13), and 0, 1, `sys.stdin`, `sys.stdout`, `sys.stderr` harmless.
 
     From here on descriptor 0 is the null device and 1 goes where 2 goes, child processes included (LIFE-15, LIFE-16).
     Text that `print` had buffered for stdout ends up on stderr.
+
+    Args:
+        make_log: Makes the stream for the text of node code; `LogStream` unless given.
 
     Raises:
         OSError: There is no stdout to answer on.
@@ -133,7 +143,7 @@ def take_wire() -> Wire:
             sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # a module may have kept it
     except (OSError, ValueError, AttributeError):  # a closed or broken stderr takes no text; a stand-in may do less
         pass
-    log = LogStream()
+    log = (make_log or LogStream)()
     sys.stdout = sys.stderr = sys.__stdout__ = sys.__stderr__ = log  # type: ignore[misc]  # the purpose
     if sys.stdin is None:
         sys.stdin = sys.__stdin__ = open(0, encoding="utf-8", closefd=False)  # type: ignore[misc]  # noqa: SIM115  # for the whole life
@@ -159,6 +169,7 @@ class _LogPipe(io.RawIOBase):
     name = "<stderr>"
     mode = "wb"
     streams = 0
+    is_inside_line = False
 
     def __init__(self) -> None:
         super().__init__()
@@ -201,9 +212,11 @@ class _LogPipe(io.RawIOBase):
                 self._lost = 0
                 view = memoryview(note + bytes(view))
             try:
-                view = view[os.write(2, view[:_SURE_BYTES]) :]
+                written = os.write(2, view[:_SURE_BYTES])
             except OSError:  # closed on the other side: there is nobody to tell
                 break
+            _LogPipe.is_inside_line = view[written - 1] != 0x0A
+            view = view[written:]
 
     def close(self) -> None:
         """Do nothing: a text stream that is put around this one closes it when it goes."""
@@ -256,3 +269,31 @@ def say(text: str) -> None:
         sys.stderr.write(text)
     except (AttributeError, OSError, ValueError):
         return
+
+
+def announce(line: str) -> None:
+    """Write a line to stderr that the host waits for: in one write, from the start of a line (FRM-24).
+
+    A host that does not read yet gets it once it does; nobody is held up meanwhile.
+    """
+    try:
+        sys.stderr.flush()
+    except (AttributeError, OSError, ValueError):  # node code has put something else there
+        pass
+    with _log_lock:
+        data = (("\n" if _LogPipe.is_inside_line else "") + line + "\n").encode()
+        if _has_poll:
+            stderr = poll()
+            stderr.register(2, POLLOUT)
+            if not stderr.poll(0):
+                threading.Thread(target=_write_whole, args=(data,), daemon=True).start()
+                return
+        _write_whole(data)
+
+
+def _write_whole(data: bytes) -> None:
+    try:
+        os.write(2, data)
+    except OSError:  # closed on the other side
+        return
+    _LogPipe.is_inside_line = False

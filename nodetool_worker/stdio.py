@@ -1,0 +1,292 @@
+"""`python -m nodetool.worker --stdio`: the worker on stdin and stdout.
+
+The main thread loads the nodes, then waits for signals and for the end of the host, and never runs node code. No thread
+reads stdin while it runs node code: the threads of `lanes` take turns (EXE-33).
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from time import monotonic
+
+from octonode_sdk.lanes import LOOK_SECONDS, Lanes, LoopThread
+from octonode_sdk.process.life import SIGNALS, catch_signals, end_at_once, enter, leave
+from octonode_sdk.process.streams import announce, say, take_wire
+
+from .capture import CallLogStream, capture_logging
+from .frames import FrameSplitter
+from .inventory import take_inventory
+from .options import UsageError, read_options
+from .outbox import Outbox
+from .pipes import FramePipe, read_payloads
+from .worker import Session, Worker
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any, NoReturn
+
+    from octonode_sdk.process.streams import Wire
+
+    from .calls import Call
+    from .options import Options
+
+__all__ = ["READY", "Server", "main"]
+
+#: What the host waits for on stderr (FRM-23).
+READY = "NODETOOL_STDIO_READY"
+
+#: Seconds after the start at which the host is told that the worker is there, though nodes are still being imported. A
+#: host gives up after 20 (FRM-26).
+_READY_SECONDS = 10.0
+
+#: Longest grace after a signal, in seconds: a host that closes sends one right behind the end of stdin (END-6).
+_SIGNAL_GRACE = 2.0
+
+#: Seconds that cancelled calls have for their clean-up (END-3).
+_CANCEL_SECONDS = 1.0
+
+#: Calls that are read ahead of those that can run; more stay in the pipe, and with them the cancels behind them. What
+#: is in memory is bounded by the bytes as well.
+_READ_AHEAD = 1 << 16
+
+#: Status of a process whose reader went away: 128 and the number of SIGPIPE, as a shell would say (END-9).
+_STATUS_NO_READER = 141
+
+#: Exceptions of signal handlers that are passed over; more are a fault that will not go away.
+_FAULTS_LIMIT = 1000
+
+
+class Server:
+    """Serves one host over one pair of descriptors.
+
+    Args:
+        worker: What answers.
+        wire: The descriptors.
+        options: Limits.
+
+    Attributes:
+        signal: Number of the signal that ends the process, or 0.
+        kept: What stays in memory until the very end.
+    """
+
+    def __init__(self, worker: Worker, wire: Wire, options: Options) -> None:
+        self._wire, self._options = wire, options
+        self._pipe = FramePipe(wire.out_fd, wire.wake)
+        self._outbox = Outbox(self._pipe, wire.wake)
+        self._session = Session(worker, self._outbox)
+        self._splitter = FrameSplitter(options.limit_bytes)
+        self._is_at_end = False
+        self._leave_at: float | None = None
+        self._is_cancelling = False
+        self._is_started = False
+        self._faults = 0
+        self.signal = 0
+        self.kept: list[object] = []
+        self._lanes = Lanes(
+            limit=options.concurrency,
+            read=self._read,
+            serve=self._serve,
+            deliver=lambda _none, more: self._outbox.pump(more),
+            read_ahead=_READ_AHEAD,
+            read_ahead_bytes=options.limit_bytes,
+            wake=wire.wake,
+        )
+        self._lanes.loop = worker.loop
+
+    def serve(self) -> int:
+        """Serve until the end of input, a signal, or the end of the reader; return the exit status."""
+        while True:
+            try:
+                return self._watch()
+            except BaseException as error:  # from a signal handler of node code's: no other code of it runs here
+                if not isinstance(error, SystemExit):
+                    say(f"stdio worker: a signal handler raised {type(error).__name__}: {error}\n")
+                self._faults += 1
+                if self._faults > _FAULTS_LIMIT:
+                    raise
+
+    def _watch(self) -> int:
+        wire, lanes, outbox = self._wire, self._lanes, self._outbox
+        if not self._is_started:
+            self._is_started = True
+            lanes.start()
+        while True:
+            leave_at = self._note_end()
+            if leave_at is not None and not lanes.outstanding:  # END-2
+                outbox.nudge()
+                if outbox.is_empty:
+                    return 0
+            outbox.is_watched = lanes.look()
+            if outbox.is_dirty:  # looked at after the line above: who finds nobody watching wakes this thread
+                outbox.is_watched = True
+            timeout = LOOK_SECONDS if outbox.is_watched else None
+            if leave_at is not None:
+                left = leave_at - monotonic()
+                if left <= 0:
+                    self._leave_now()
+                    left = _CANCEL_SECONDS
+                timeout = left if timeout is None else min(timeout, left)
+            gone, woken = wire.wait(timeout, for_room=outbox.needs_room)
+            if gone or self._pipe.is_dead:
+                self._end_hard(_STATUS_NO_READER)  # END-9
+            outbox.settle()
+            for number in woken:
+                self.signal = self.signal or (number if number in SIGNALS else 0)
+
+    def _note_end(self) -> float | None:
+        """Return the moment at which work in flight is cut off, or None while the host has not closed."""
+        if self.signal and not self._is_cancelling:  # END-6, END-7
+            self._lanes.closed = True
+            at = monotonic() + min(self._options.grace, _SIGNAL_GRACE)
+            if self._leave_at is None or at < self._leave_at:
+                self._leave_at = at
+            self.signal = 0
+        elif self._lanes.ended and self._leave_at is None:  # END-1
+            self._leave_at = monotonic() + self._options.grace
+        return self._leave_at
+
+    def _leave_now(self) -> None:
+        """At the end of the grace cancel what is in flight; a moment later answer for it, and leave (END-3, END-4)."""
+        if not self._is_cancelling:
+            self._is_cancelling = True
+            self._leave_at = monotonic() + _CANCEL_SECONDS
+            self._session.cancel_all()
+            return
+        self._session.fail_all("the worker is ending, and the call had not ended within its grace")
+        until = monotonic() + _CANCEL_SECONDS
+        while not self._outbox.is_empty and (left := until - monotonic()) > 0:
+            self._outbox.nudge()
+            self._wire.wait(left, for_room=True)
+        self._end_hard(0)
+
+    def _read(self) -> list[Call] | None:
+        """Wait for bytes and return the calls in them; None at the end of input. All else is answered here."""
+        if self._is_at_end:
+            return None
+        splitter = self._splitter
+        payloads = read_payloads(self._wire.in_fd, splitter)
+        if payloads is None:  # also inside a frame (FRM-6)
+            self._is_at_end = True
+            return None
+        take = self._session.take
+        calls = [call for payload in payloads if (call := take(payload)) is not None]
+        if splitter.failure is not None:  # FRM-7: what follows can't be understood
+            self._session.refuse(splitter.failure)
+            self._is_at_end = True
+        return calls
+
+    def _serve(self, call: Call) -> None:
+        self._session.serve(call)
+        if self._wire.in_child:  # node code has forked, and its child has come back here: it serves nobody
+            os._exit(0)
+
+    def _end_hard(self, status: int) -> NoReturn:
+        """Leave at once, also in the middle of a call: nobody waits for it any more."""
+        self._session.close_contexts()
+        end_at_once(status)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command line of `python -m nodetool.worker`; return the exit status."""
+    try:
+        options = read_options(sys.argv[1:] if arguments is None else arguments, os.environ)
+    except UsageError as error:
+        say(f"nodetool.worker: {error}\n")
+        return 2
+    if options.show is not None:
+        sys.stdout.write(options.show)
+        return 0
+    if not options.stdio:
+        say("nodetool.worker: only --stdio is there; the WebSocket server is not part of this version\n")
+        return 2
+    return _serve_stdio(options)
+
+
+def _serve_stdio(options: Options) -> int:
+    """Take the wire, load the nodes, serve them, and clean up; return the exit status."""
+    try:
+        wire = take_wire(CallLogStream)
+    except OSError as error:
+        say(f"nodetool.worker: there is no stdout to answer on ({error})\n")
+        return 2
+    started = catch_signals(wire, min(options.grace, _SIGNAL_GRACE) + _CANCEL_SECONDS, lambda _number: 0)
+    loaded = enter()
+    for warning in options.warnings:
+        say(f"nodetool.worker: {warning}\n")
+    capture_logging(options.log_level)
+    tell_ready = _told_once()
+    if options.alone:
+        tell_ready = _nobody_waits
+    else:
+        _tell_later(tell_ready)
+    inventory = take_inventory(options.nodes, options.namespaces)
+    for entry in [] if options.alone else inventory.load_errors:  # FND-15
+        say(f"[error] {entry['module']} ({entry['phase']}): {entry['error_type']}: {entry['error']}\n")
+    # What is loaded by now stays: the collector need not look at it again.
+    gc.freeze()
+    gc.enable()
+    worker = Worker(
+        inventory,
+        LoopThread(),
+        limit_bytes=options.limit_bytes,
+        transport="stdio",
+        isolate=None if options.alone else _isolation(options),
+        isolates_all=options.isolate,
+    )
+    server = Server(worker, wire, options)
+    started(server)
+    tell_ready()
+    status = server.serve()
+    own = {listed.node.module for listed in inventory.nodes.values()}
+    server.kept = leave(status, grace=options.grace, loaded=loaded, own=own, is_alone=True)
+    return status
+
+
+def _isolation(options: Options) -> Callable[[Call], None]:
+    """Return what runs isolated calls; loaded with the first of them."""
+    made: list[Callable[[Call], None]] = []
+    arguments = [f"--nodes={target}" for target in options.nodes]
+    arguments += [f"--namespaces={','.join(options.namespaces)}"] if options.namespaces else []
+    arguments += [f"--grace={options.grace}", "--concurrency=1"]
+
+    def isolate(call: Call) -> None:
+        if not made:
+            from .isolation import Isolation
+
+            made.append(Isolation(arguments, limit_bytes=options.limit_bytes, grace=options.grace))
+        made[0](call)
+
+    return isolate
+
+
+def _nobody_waits() -> None:
+    """Tell nobody that the worker is ready: its parent sends the request without waiting."""
+
+
+def _told_once() -> Any:
+    """Return what tells the host that the worker is ready: once, whoever calls first."""
+    left = [READY]
+
+    def tell() -> None:
+        try:
+            line = left.pop()
+        except IndexError:
+            return
+        announce(line)
+
+    return tell
+
+
+def _tell_later(tell: Any) -> None:
+    """Tell after a while, should the nodes still be importing then."""
+    from _thread import start_new_thread
+    from time import sleep
+
+    def wait_and_tell() -> None:
+        sleep(_READY_SECONDS)
+        tell()
+
+    start_new_thread(wait_and_tell, ())
