@@ -48,13 +48,16 @@ class Isolation:
         """Run a call up to its terminal frame, on this thread."""
         child = self._take()
         try:
-            call.on_cancel = lambda: threading.Thread(target=child.stop, args=(self._grace,), daemon=True).start()
             if not call.start(None, None, None):
                 return
             try:
                 child.send(call.request)
             except (LocalProtocolError, ValueError) as error:
                 call.fail(f"the inputs can't go to the process of the call: {error}")
+                return
+            # Only now: a cancel that overtakes its request would be for nobody.
+            call.on_cancel = lambda: threading.Thread(target=child.stop, args=(self._grace,), daemon=True).start()
+            if call.has_ended:  # cancelled before the line above
                 return
             self._relay(child, call)
         finally:

@@ -52,6 +52,9 @@ _CANCEL_SECONDS = 1.0
 #: is in memory is bounded by the bytes as well.
 _READ_AHEAD = 1 << 16
 
+#: So many of the largest frames may be in memory, those of running calls included, before reading stops (EXE-36).
+_READ_AHEAD_FRAMES = 4
+
 #: Status of a process whose reader went away: 128 and the number of SIGPIPE, as a shell would say (END-9).
 _STATUS_NO_READER = 141
 
@@ -91,7 +94,7 @@ class Server:
             serve=self._serve,
             deliver=lambda _none, more: self._outbox.pump(more),
             read_ahead=_READ_AHEAD,
-            read_ahead_bytes=options.limit_bytes,
+            read_ahead_bytes=_READ_AHEAD_FRAMES * options.limit_bytes,
             wake=wire.wake,
         )
         self._lanes.loop = worker.loop
@@ -171,8 +174,15 @@ class Server:
         if payloads is None:  # also inside a frame (FRM-6)
             self._is_at_end = True
             return None
-        take = self._session.take
-        calls = [call for payload in payloads if (call := take(payload)) is not None]
+        calls: list[Call] = []
+        for payload in payloads:
+            try:
+                call = self._session.take(payload)
+            except Exception as error:  # noqa: BLE001  # whatever it is, the requests behind this one are read
+                say(f"stdio worker: a frame of {len(payload)} bytes was lost: {type(error).__name__}: {error}\n")
+                continue
+            if call is not None:
+                calls.append(call)
         if splitter.failure is not None:  # FRM-7: what follows can't be understood
             self._session.refuse(splitter.failure)
             self._is_at_end = True

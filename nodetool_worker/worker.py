@@ -350,8 +350,12 @@ class Session:
         """Tell the request in flight with this id to stop, if there is one (CAN-1, CAN-2, RID-14)."""
         with self._changed:
             call = self._calls.get(request_id)
-        if call is not None:
+        if call is None:
+            return
+        try:
             call.cancel()
+        except RuntimeError as error:  # node code has closed the event loop
+            self._worker.told(f"the cancel of {request_id[:100]!r} did not reach the node: {error}")
 
     def _all(self) -> list[Call]:
         with self._changed:
