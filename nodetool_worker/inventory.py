@@ -18,7 +18,17 @@ from _thread import allocate_lock
 
 from octonode_sdk.errors import DefinitionError, LoadError
 from octonode_sdk.failures import scrub
-from octonode_sdk.packs import import_file, import_module, is_file, nodes_in, place_of, replaces, submodules
+from octonode_sdk.nodes import all_nodes
+from octonode_sdk.packs import (
+    import_file,
+    import_module,
+    is_file,
+    mask_secrets_of,
+    nodes_in,
+    place_of,
+    replaces,
+    submodules,
+)
 
 from .entry_points import canonical_name, find_entry_points
 from .metadata import entry_of, node_type_of
@@ -135,7 +145,6 @@ class Inventory:
     def _drop(self, node_type: str, error: BaseException) -> None:
         listed = self.nodes[node_type]
         self.nodes = {key: one for key, one in self.nodes.items() if key != node_type}  # others may be reading it
-        self._entries.pop(node_type, None)
         fault = _node_error(listed.node, node_type, error)
         self.load_errors.append(fault)
         if self._tell is not None:
@@ -414,7 +423,7 @@ def _is_same_source(node: Node, other: Node) -> bool:
     """Tell whether two nodes are one piece of source that was read under two module names, as a file and installed."""
     mine: CodeType | None = getattr(node.fn, "__code__", None)
     its: CodeType | None = getattr(other.fn, "__code__", None)
-    if mine is None or its is None or node.module == other.module or mine.co_firstlineno != its.co_firstlineno:
+    if mine is None or its is None or node.module == other.module:
         return False
     return os.path.realpath(mine.co_filename) == os.path.realpath(its.co_filename)
 
@@ -430,6 +439,7 @@ def _node_error(node: Node, node_type: str | None, error: BaseException) -> dict
 
 def _load_error(module: str, phase: str, error: BaseException, places: list[str]) -> dict[str, str]:
     """Return a load error: the exception's text and the places, without secrets and not too long (FND-10, FND-11)."""
+    mask_secrets_of(all_nodes())
     kind = type(error).__name__
     try:
         text = str.__str__(str(error)).strip() or kind

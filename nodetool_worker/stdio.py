@@ -232,9 +232,8 @@ def _serve_stdio(options: Options) -> int:
         tell_ready = _nobody_waits
     else:
         _tell_later(tell_ready)
-    inventory = take_inventory(options.nodes, options.namespaces)
-    for entry in [] if options.alone else inventory.load_errors:  # FND-15
-        say(f"[error] {entry['module']} ({entry['phase']}): {entry['error_type']}: {entry['error']}\n")
+    tell = _nobody_waits if options.alone else _tell_load_error
+    inventory = take_inventory(options.nodes, options.namespaces, tell=tell)
     # What is loaded by now stays: the collector need not look at it again.
     gc.freeze()
     gc.enable()
@@ -272,8 +271,13 @@ def _isolation(options: Options) -> Callable[[Call], None]:
     return isolate
 
 
-def _nobody_waits() -> None:
-    """Tell nobody that the worker is ready: its parent sends the request without waiting."""
+def _tell_load_error(entry: dict[str, str]) -> None:
+    """Say on stderr what could not be loaded (FND-15)."""
+    say(f"[error] {entry['module']} ({entry['phase']}): {entry['error_type']}: {entry['error']}\n")
+
+
+def _nobody_waits(*_news: object) -> None:
+    """Tell nobody: the parent of a process for one call does not wait, and knows the load errors."""
 
 
 def _told_once() -> Any:

@@ -10,7 +10,7 @@ from .nodes import all_nodes, forget
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator, Sequence
+    from collections.abc import Container, Iterable, Iterator, Sequence
     from types import ModuleType
 
     from .nodes import Node
@@ -20,6 +20,7 @@ __all__ = [
     "import_module",
     "is_file",
     "load",
+    "mask_secrets_of",
     "nodes_in",
     "nodes_of",
     "place_of",
@@ -272,7 +273,18 @@ def _take_back(name: str, known: list[Node]) -> None:
             sys.modules.pop(inner, None)
     before = set(map(id, known))
     new = [node for node in all_nodes() if id(node) not in before]
-    forget([node for node in new if _is_gone(node.module) or _is_gone(getattr(node.fn, "__module__", None))], known)
+    gone = [node for node in new if _is_gone(node.module) or _is_gone(getattr(node.fn, "__module__", None))]
+    mask_secrets_of(gone)  # the error of their module may hold what they have declared, and nobody can ask them later
+    forget(gone, known)
+
+
+def mask_secrets_of(nodes: Iterable[Node]) -> None:
+    """Mask what the environment holds of the secrets that nodes declare, before an error at import is told (ERR-21)."""
+    names = [secret.name for node in nodes for secret in node.secrets]
+    if names:
+        from .secrets import read_environment, remember_secrets
+
+        remember_secrets(read_environment(names).values())
 
 
 def _is_gone(module: object) -> bool:

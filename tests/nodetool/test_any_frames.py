@@ -110,6 +110,19 @@ def worker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
 
 
 numbers = itertools.count()
+
+#: Stands for an id that is made when the payload is sent; as long as one.
+PLACE = "id-000000"
+
+
+def with_new_id(payload: bytes, request_id: str | None) -> tuple[bytes, str | None]:
+    """Return a payload with an id that no other request has."""
+    if request_id != PLACE:
+        return payload, request_id
+    fresh = f"id-{next(numbers):06}"
+    return payload.replace(PLACE.encode(), fresh.encode()), fresh
+
+
 scalars = st.one_of(
     st.none(),
     st.booleans(),
@@ -129,7 +142,12 @@ types = st.sampled_from(
 )
 node_types = st.sampled_from(["any.Echo", "any.Add", "any.Fail", "any.Count", "any.Later", "any.Nope", "", 5, None])
 fields = st.one_of(
-    values, st.dictionaries(st.sampled_from(["x", "a", "b", "how", "n"]), values | st.integers(0, 9), max_size=4)
+    values,
+    st.dictionaries(
+        st.sampled_from(["x", "a", "b", "how", "n"]),
+        values | st.integers(0, 9) | st.sampled_from(["exit", "base"]),
+        max_size=4,
+    ),
 )
 data_maps = st.fixed_dictionaries(
     {},
@@ -152,7 +170,7 @@ def payloads(draw: st.DrawFn) -> tuple[bytes, str | None]:
     """Return a payload and the id that is to be answered; None where nothing is."""
     message = dict(draw(messages))
     kind, damage = draw(ids), draw(damages)
-    request_id = f"r{next(numbers)}"
+    request_id = PLACE
     if kind == "again":
         request_id = f"again{draw(st.integers(0, 2))}"
     if kind == "odd":
@@ -185,6 +203,7 @@ def test_every_request_whose_id_can_be_read_gets_one_terminal_frame(
     worker: Worker, sent: list[tuple[bytes, str | None]], cancels: list[int]
 ) -> None:
     """RID-11, RID-12, RID-13: whatever else the frame holds, and whatever is sent beside it."""
+    sent = [with_new_id(*one) for one in sent]
     frames = [payload for payload, _ in sent]
     for index in sorted(cancels, reverse=True):
         target = sent[index % len(sent)][1]

@@ -233,6 +233,10 @@ def test_a_package_that_fails_is_told_once_and_its_modules_not_at_all() -> None:
     write("lib/pack_i/a.py", a_node("run"))
     install("pack-i", "one = pack_i.a", "two = pack_i")
     assert places(take_inventory(["pack_i.a", "pack_i"], [])) == [("pack_i", "import", "ZeroDivisionError")]
+    write("lib/pack_rest/__init__.py", "")
+    write("lib/pack_rest/a.py", "1 / 0")
+    found = take_inventory(["pack_rest.a", "pack_rest"], [], packs=False)
+    assert places(found) == [("pack_rest.a", "import", "ZeroDivisionError")]
 
 
 def test_a_module_that_puts_something_else_in_its_place_costs_itself() -> None:
@@ -274,11 +278,22 @@ def test_an_annotation_that_exits_costs_its_node() -> None:
 def test_a_text_is_cut_and_its_secrets_are_masked_before() -> None:
     """FND-11, ERR-21: of half a secret nothing would be masked any more."""
     secrets.remember_secrets(["hunter-two-and-more"])
-    text = "x" * (LIMIT - 30) + "hunter-two-and-more" * 100
+    end = " ... (pack_l, line 2; target pack_l.py)"
+    text = "x" * (LIMIT - len(end) - 5) + "hunter-two-and-more" * 100
     (error,) = take_inventory([write("pack_l.py", f"raise ValueError({text!r})")], []).load_errors
-    assert "hunter" not in error["error"]
     assert len(error["error"]) == LIMIT
-    assert error["error"].endswith(" ... (pack_l, line 2; target pack_l.py)")
+    assert error["error"].endswith("x*****" + end)
+
+
+def test_the_secrets_of_nodes_that_are_lost_are_masked_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    """ERR-21, C103: the module that fails is the one that knows the token."""
+    monkeypatch.setenv("LOST_TOKEN", "tok-9f8e7d6c5b4a")
+    monkeypatch.setenv("KEPT_TOKEN", "tok-1a2b3c4d5e6f")
+    write("lib/kept.py", a_node("run", "secrets=['KEPT_TOKEN']"))
+    fails = "raise ValueError(os.environ['KEPT_TOKEN'] + ' ' + os.environ['LOST_TOKEN'])"
+    write("lib/lost.py", "import os\n" + a_node("run", "secrets=['LOST_TOKEN']") + fails)
+    (error,) = take_inventory(["kept", "lost"], []).load_errors
+    assert error["error"] == "*** *** (lost, line 7)"
 
 
 def test_each_load_error_is_told_when_it_arises_and_each_module_before_it_is_imported() -> None:

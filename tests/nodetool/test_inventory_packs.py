@@ -55,7 +55,9 @@ def test_a_node_that_several_targets_lead_to_is_there_once() -> None:
     install("u-dist", "far = pack_u", "near = pack_u.inner", "also = pack_u.inner")
     install("v-dist", "again = pack_v")
     targets = ["pack_v", "pack_u", "lib/pack_v.py", "./lib/pack_v.py", "pack_u.inner", "pack_u.inner"]
-    assert clean(take_inventory(targets, [])) == ["also.Run"]
+    imported: list[str] = []
+    assert clean(take_inventory(targets, [], importing=imported.append)) == ["also.Run"]
+    assert [name for name in imported if name.endswith("pack_v.py")] == ["lib/pack_v.py"]
 
 
 def test_the_source_of_a_pack_is_read_as_a_file_too_and_is_no_clash() -> None:
