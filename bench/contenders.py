@@ -75,9 +75,11 @@ def child_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of every child: the caller's, without switches that change a race.
 
     `PYTHONDONTWRITEBYTECODE` would make each start compile anew, others slow down or speed up
-    the output; `OCTONODE_*` are ours. The module path stays, absolute, as children run elsewhere.
+    the output; `OCTONODE_*` and `NODETOOL_*` choose nodes and limits. The module path stays, absolute, as
+    children run elsewhere.
     """
-    kept = {name: value for name, value in environment.items() if not name.startswith(("PYTHON", "OCTONODE_"))}
+    switches = ("PYTHON", "OCTONODE_", "NODETOOL_")
+    kept = {name: value for name, value in environment.items() if not name.startswith(switches)}
     if path := environment.get("PYTHONPATH"):
         kept["PYTHONPATH"] = ":".join(str(Path(entry).resolve()) for entry in path.split(":"))
     return kept
@@ -96,6 +98,16 @@ def bare(python: str, target: str) -> list[str]:
 def echo(python: str) -> list[str]:
     """Return the command of the line echo."""
     return [python, "echo.py"]
+
+
+def worker(python: str, target: str) -> list[str]:
+    """Return the command of our NodeTool worker with the nodes of one file."""
+    return [python, "-m", "nodetool_worker", "--stdio", "--nodes", target]
+
+
+def worker_echo(python: str) -> list[str]:
+    """Return the command of the frame echo."""
+    return [python, "worker_echo.py"]
 
 
 def request_line(case: Case, invocation_id: str) -> bytes:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, Literal, Self
 
 from contenders import ContenderError
 
@@ -115,8 +115,8 @@ def usable_cores() -> frozenset[int]:
     return frozenset(os.sched_getaffinity(0))
 
 
-class Loop:
-    """A contender that stays alive and answers lines with lines.
+class Child:
+    """A contender that stays alive, with pipes to its standard input and output.
 
     A context manager: leaving it closes the child's standard input and demands a clean end; after
     an exception the child is killed.
@@ -130,8 +130,12 @@ class Loop:
         environment: Mapping[str, str],
         directory: Path,
         cores: frozenset[int] | None = None,
+        stderr: int | None = None,
     ) -> None:
         """Start the child, on `cores` only where these are given.
+
+        Args:
+            stderr: Descriptor for its standard error; None for a file whose end goes into error texts.
 
         Raises:
             ContenderError: It can't be started.
@@ -139,13 +143,14 @@ class Loop:
         self.contender = contender
         with ExitStack() as stack:
             self._stderr = stack.enter_context(tempfile.TemporaryFile())
+            self.started = perf_counter()
             try:
                 self._process = subprocess.Popen(
                     command,
                     bufsize=0,
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
-                    stderr=self._stderr,
+                    stderr=self._stderr if stderr is None else stderr,
                     env=environment,
                     cwd=directory,
                 )
@@ -182,6 +187,72 @@ class Loop:
     def pid(self) -> int:
         """The process id of the child."""
         return self._process.pid
+
+    def memory_kib(self, name: Literal["VmRSS", "VmHWM"]) -> int:
+        """Return the resident memory of the child in KiB, now or at its peak, from `/proc`."""
+        status = Path(f"/proc/{self.pid}/status").read_text(encoding="utf-8")
+        for line in status.splitlines():
+            if line.startswith(f"{name}:"):
+                return int(line.split()[1])
+        raise self._ended()
+
+    def _write_all(self, block: bytes) -> None:
+        rest = memoryview(block)
+        sink = self._input.fileno()
+        try:
+            while rest:
+                rest = rest[os.write(sink, rest) :]
+        except BrokenPipeError:
+            pass  # the reader meets the same end and reports it
+
+    @contextmanager
+    def _bounded(self) -> Iterator[None]:
+        """Kill the child when the block takes over `LIMIT_SECONDS`: both pipes then end.
+
+        A timer thread, because a poll before every read would slow down the driver.
+        """
+        timer = threading.Timer(LIMIT_SECONDS, self._process.kill)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        except BrokenPipeError as error:
+            raise self._ended() from error
+        finally:
+            timer.cancel()
+
+    def _finish(self) -> None:
+        """Close the child's input and demand status 0 and not a byte more."""
+        self._input.close()
+        with self._bounded():
+            extra = self._output.read(READ_BYTES)
+            status = self._process.wait()
+        if extra:
+            raise ContenderError(self.contender, f"surplus output {extra[:200]!r}")
+        if status:
+            raise self._ended()
+
+    def _ended(self) -> ContenderError:
+        """Describe a child that ended, or was ended by `_bounded`, before it should."""
+        try:
+            status = self._process.wait(timeout=1)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            status = self._process.wait()
+        return ContenderError(
+            self.contender,
+            f"ended too early, status {status} (killed after {LIMIT_SECONDS:.0f} s if it hung)",
+            self._stderr_text(),
+        )
+
+    def _stderr_text(self) -> str:
+        """Return what the ended child wrote to its standard error."""
+        self._stderr.seek(0)
+        return self._stderr.read().decode(errors="backslashreplace")
+
+
+class Loop(Child):
+    """A contender that answers lines with lines."""
 
     def one_at_a_time(self, requests: Sequence[bytes]) -> tuple[float, bytes]:
         """Send each request once the answer to the one before is in.
@@ -238,62 +309,3 @@ class Loop:
             seconds = perf_counter() - started
             writer.join()
         return seconds, b"".join(pieces)
-
-    def rss_kib(self) -> int:
-        """Return the resident memory of the child in KiB, from `/proc`."""
-        status = Path(f"/proc/{self.pid}/status").read_text(encoding="utf-8")
-        for line in status.splitlines():
-            if line.startswith("VmRSS:"):
-                return int(line.split()[1])
-        raise self._ended()
-
-    def _write_all(self, block: bytes) -> None:
-        rest = memoryview(block)
-        sink = self._input.fileno()
-        try:
-            while rest:
-                rest = rest[os.write(sink, rest) :]
-        except BrokenPipeError:
-            pass  # the reader meets the same end and reports it
-
-    @contextmanager
-    def _bounded(self) -> Iterator[None]:
-        """Kill the child when the block takes over `LIMIT_SECONDS`: both pipes then end.
-
-        A timer thread, because a poll before every read would slow down the driver.
-        """
-        timer = threading.Timer(LIMIT_SECONDS, self._process.kill)
-        timer.daemon = True
-        timer.start()
-        try:
-            yield
-        except BrokenPipeError as error:
-            raise self._ended() from error
-        finally:
-            timer.cancel()
-
-    def _finish(self) -> None:
-        """Close the child's input and demand status 0 and not a byte more."""
-        self._input.close()
-        with self._bounded():
-            extra = self._output.read(READ_BYTES)
-            status = self._process.wait()
-        if extra:
-            raise ContenderError(self.contender, f"surplus output {extra[:200]!r}")
-        if status:
-            raise self._ended()
-
-    def _ended(self) -> ContenderError:
-        """Describe a child that ended, or was ended by `_bounded`, before it should."""
-        try:
-            status = self._process.wait(timeout=1)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            status = self._process.wait()
-        self._stderr.seek(0)
-        stderr = self._stderr.read().decode(errors="backslashreplace")
-        return ContenderError(
-            self.contender,
-            f"ended too early, status {status} (killed after {LIMIT_SECONDS:.0f} s if it hung)",
-            stderr,
-        )

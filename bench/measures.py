@@ -99,7 +99,7 @@ class Bench:
     progress: Progress
     samples: dict[str, list[float]] = field(default_factory=dict)
 
-    def measure(self, names: Sequence[Name]) -> list[Row]:
+    def measure(self, names: Sequence[str]) -> list[Row]:
         """Take the named measures, in the order of `NAMES`.
 
         Raises:
@@ -136,7 +136,7 @@ class Bench:
         wall: dict[str, list[float]] = {
             name: self.samples.setdefault(f"one-shot/{name}/wall_ms", []) for name in commands
         }
-        for order in self._rounds("one-shot", list(commands), self.plan.one_shot_rounds):
+        for order in in_turns(self.progress, "one-shot", list(commands), self.plan.one_shot_rounds):
             for name in order:
                 sample = self._start_once(name, commands[name])
                 wall[name].append(sample.wall_ms)
@@ -254,7 +254,7 @@ class Bench:
                 self.progress("memory", first // MEMORY_BLOCK, MEMORY_REQUESTS // MEMORY_BLOCK)
                 requests = request_lines(LIGHT, MEMORY_BLOCK, first=first)
                 _, answers = child.pipelined(b"".join(requests), count=len(requests))
-                resident.append(child.rss_kib() / 1024)
+                resident.append(child.memory_kib("VmRSS") / 1024)
                 check_answers("ours", LIGHT, requests, answers)
         return Row(
             name="memory",
@@ -299,19 +299,12 @@ class Bench:
             for name, child in children.items():
                 _, answers = batch(child)
                 checks[name](requests, answers)
-            for order in self._rounds(f"{measure} {case.node}", list(children), rounds):
+            for order in in_turns(self.progress, f"{measure} {case.node}", list(children), rounds):
                 for name in order:
                     seconds, answers = batch(children[name])
                     rates[name].append(len(requests) / seconds)
                     checks[name](requests, answers)
         return rates
-
-    def _rounds(self, measure: str, names: Sequence[str], rounds: int) -> Iterator[Sequence[str]]:
-        """Yield the order of each round: every contender once, another one first each time."""
-        for done in range(rounds):
-            self.progress(measure, done, rounds)
-            shift = done % len(names)
-            yield [*names[shift:], *names[:shift]]
 
     def _start_once(self, name: str, command: Sequence[str]) -> OneShot:
         """Take one process sample and refuse a wrong answer."""
@@ -328,6 +321,14 @@ class Bench:
 
     def _start_loop(self, name: str, command: Sequence[str], cores: frozenset[int] | None = None) -> Loop:
         return Loop(name, command, environment=self.environment, directory=HERE, cores=cores)
+
+
+def in_turns(progress: Progress, measure: str, names: Sequence[str], rounds: int) -> Iterator[Sequence[str]]:
+    """Yield the order of each round: every contender once, another one first each time."""
+    for done in range(rounds):
+        progress(measure, done, rounds)
+        shift = done % len(names)
+        yield [*names[shift:], *names[:shift]]
 
 
 def find_node() -> str | None:

@@ -39,7 +39,7 @@ class Row:
         unit: Of every sample.
         ours, peer: Samples in the order they were taken; where both have the same number, sample
             i of one was taken next to sample i of the other. Empty when skipped.
-        figure: Whether the two medians are divided or subtracted.
+        figure: Whether the two medians are divided or subtracted, or ours stands for itself, without a peer.
         bound: On the figure; None for a row that only gives context.
         skipped: Why there are no samples; empty when there are.
     """
@@ -49,7 +49,7 @@ class Row:
     unit: Literal["ms", "req/s", "MiB"]
     ours: Sequence[float] = ()
     peer: Sequence[float] = ()
-    figure: Literal["ratio", "growth"] = "ratio"
+    figure: Literal["ratio", "growth", "value"] = "ratio"
     bound: Bound | None = None
     skipped: str = ""
 
@@ -59,6 +59,8 @@ class Row:
             return None
         if self.figure == "growth":
             return median(self.ours) - median(self.peer)
+        if self.figure == "value":
+            return median(self.ours)
         return median(self.ours) / median(self.peer)
 
     def verdict(self) -> Verdict:
@@ -92,8 +94,11 @@ def cells(row: Row) -> tuple[str, ...]:
     value = row.value()
     if value is None:
         return (row.measure, "-", "-", "-", bound, f"skipped: {row.skipped}")
+    ours = _samples_text(row.ours, row.unit)
+    if row.figure == "value":
+        return (row.measure, ours, "-", "-", bound, row.verdict())
     figure = f"{value:+.2f} {row.unit}" if row.figure == "growth" else f"{value:.3f}x"
-    ours, peer = _samples_text(row.ours, row.unit), _samples_text(row.peer, row.unit)
+    peer = _samples_text(row.peer, row.unit)
     return (row.measure, ours, peer, figure, bound, row.verdict())
 
 
@@ -132,7 +137,7 @@ def record(row: Row) -> dict[str, object]:
 
 
 def _by_round(row: Row) -> list[float]:
-    if row.figure == "growth" or len(row.ours) != len(row.peer):
+    if row.figure != "ratio" or len(row.ours) != len(row.peer):
         return []
     return [ours / peer for ours, peer in zip(row.ours, row.peer, strict=True)]
 
@@ -154,5 +159,5 @@ def _samples_text(samples: Sequence[float], unit: str) -> str:
 def _bound_text(row: Row) -> str:
     if row.bound is None:
         return "-"
-    unit = f" {row.unit}" if row.figure == "growth" else "x"
+    unit = "x" if row.figure == "ratio" else f" {row.unit}"
     return f"{row.bound.sense} {row.bound.limit:g}{unit}"

@@ -1,5 +1,5 @@
 """The NodeTool bridge, protocol version 6: the worker, and a client for any. docs/nodetool-wire.md has its rules."""
 
-PROTOCOL_VERSION = 6
+from .messages import PROTOCOL_VERSION
 
 __all__ = ["PROTOCOL_VERSION"]

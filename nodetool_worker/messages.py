@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CHUNKED",
+    "PROTOCOL_VERSION",
     "Cancel",
     "Discover",
     "Execute",
@@ -31,6 +32,9 @@ __all__ = [
     "result",
     "update",
 ]
+
+#: What `discover` and `worker.status` report (DSC-2).
+PROTOCOL_VERSION = 6
 
 #: The one value of `blob_transfer` that means something (BLB-1).
 CHUNKED = "chunked-v1"

@@ -28,6 +28,9 @@ from octonode_sdk.ports import (
 )
 from octonode_sdk.values import MAX_EXACT_INTEGER, Policy, compile_dump, plain
 
+from .frames import encode_data
+from .policy import POLICY
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -36,10 +39,7 @@ if TYPE_CHECKING:
     from octonode_sdk.nodes import Node
     from octonode_sdk.ports import Port, PortType
 
-__all__ = ["POLICY", "entry_of", "node_type_of", "title_of", "type_metadata"]
-
-#: How values go over NodeTool's wire, which has bytes, NaN and infinity.
-POLICY = Policy(non_finite="keep", raw_bytes=True)
+__all__ = ["entry_of", "node_type_of", "title_of", "type_metadata"]
 
 #: NodeTool's names of the types that hold no others; those of scalars go by their kind, JSON Schema's word (NMD-9).
 _NAMES: dict[type, str] = {Anything: "any", Null: "none", Base64: "bytes", Flags: "int"}
@@ -106,7 +106,6 @@ def entry_of(node: Node, namespace: str) -> dict[str, Any]:
         DefinitionError: A port, a default or a text of the node can't be told to the host.
     """
     from octonode_sdk.docstrings import read_docstring
-    from octonode_sdk.shapes import find_surrogate
 
     described, texts = read_docstring(node.doc)
     entry: dict[str, Any] = {
@@ -129,14 +128,18 @@ def entry_of(node: Node, namespace: str) -> dict[str, Any]:
     }
     if node.requires_vram_gb:
         entry["requires_vram_gb"] = float(node.requires_vram_gb)  # NMD-25
-    broken = find_surrogate(entry)
-    if broken is not False:
+    try:
+        encode_data(entry)
+    except UnicodeEncodeError as error:
+        from octonode_sdk.shapes import find_surrogate
+
+        broken = find_surrogate(entry)
         assert not isinstance(broken, bool)  # find_surrogate returns a path or False
         raise DefinitionError(
             f"has a text at {path_text(broken)} of what `discover` reports that is no Unicode text",
             node=node.id,
             way_out="take the lone surrogate out",
-        )
+        ) from error
     return entry
 
 

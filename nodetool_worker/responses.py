@@ -62,7 +62,7 @@ class Discovery(Response):
         load_errors: What could not be loaded: maps with `module`, `phase`, `error_type`, `error`.
     """
 
-    __slots__ = ("load_errors", "nodes", "protocol_version")
+    __slots__ = ("_by_type", "load_errors", "nodes", "protocol_version")
 
     def __init__(self, type: str, request_id: str | None, data: dict[str, Any]) -> None:
         super().__init__(type, request_id, data)
@@ -70,13 +70,11 @@ class Discovery(Response):
         nodes, errors = data.get("nodes"), data.get("load_errors")
         self.nodes: list[dict[str, Any]] = [one for one in _list(nodes) if _type_of_node(one) is not None]
         self.load_errors: list[dict[str, Any]] = [one for one in _list(errors) if _is_map(one)]
+        self._by_type = {entry["node_type"]: entry for entry in self.nodes}
 
     def node(self, node_type: str) -> dict[str, Any] | None:
         """Return the entry of a node type, or None."""
-        for entry in self.nodes:
-            if entry["node_type"] == node_type:
-                return entry
-        return None
+        return self._by_type.get(node_type)
 
 
 class Result(Response):

@@ -12,7 +12,7 @@ import sys
 from time import monotonic
 
 from octonode_sdk.lanes import LOOK_SECONDS, Lanes, LoopThread
-from octonode_sdk.process.life import SIGNALS, catch_signals, end_at_once, enter, leave
+from octonode_sdk.process.life import SIGNALS, before_hard_end, catch_signals, end_at_once, enter, leave
 from octonode_sdk.process.streams import announce, say, take_wire
 
 from .capture import CallLogStream, capture_logging
@@ -26,7 +26,7 @@ from .worker import Session, Worker
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any, NoReturn
+    from typing import Any
 
     from octonode_sdk.process.streams import Wire
 
@@ -98,6 +98,7 @@ class Server:
             wake=wire.wake,
         )
         self._lanes.loop = worker.loop
+        before_hard_end(self._session.close_contexts)
 
     def serve(self) -> int:
         """Serve until the end of input, a signal, or the end of the reader; return the exit status."""
@@ -134,7 +135,7 @@ class Server:
                 timeout = left if timeout is None else min(timeout, left)
             gone, woken = wire.wait(timeout, for_room=outbox.needs_room)
             if gone or self._pipe.is_dead:
-                self._end_hard(_STATUS_NO_READER)  # END-9
+                end_at_once(_STATUS_NO_READER)  # END-9
             outbox.settle()
             for number in woken:
                 self.signal = self.signal or (number if number in SIGNALS else 0)
@@ -163,7 +164,7 @@ class Server:
         while not self._outbox.is_empty and (left := until - monotonic()) > 0:
             self._outbox.nudge()
             self._wire.wait(left, for_room=True)
-        self._end_hard(0)
+        end_at_once(0)  # in the middle of what was not answered in time
 
     def _read(self) -> list[Call] | None:
         """Wait for bytes and return the calls in them; None at the end of input. All else is answered here."""
@@ -192,11 +193,6 @@ class Server:
         self._session.serve(call)
         if self._wire.in_child:  # node code has forked, and its child has come back here: it serves nobody
             os._exit(0)
-
-    def _end_hard(self, status: int) -> NoReturn:
-        """Leave at once, also in the middle of a call: nobody waits for it any more."""
-        self._session.close_contexts()
-        end_at_once(status)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -15,14 +15,14 @@ from octonode_sdk.errors import CredentialError, RemoteProtocolError
 from octonode_sdk.lanes import run_call
 from octonode_sdk.process.streams import say
 from octonode_sdk.secrets import remember_secrets
-from octonode_sdk.values import Policy
 
-from . import PROTOCOL_VERSION, messages
+from . import messages
 from .calls import CANCELLED, Call, Link
 from .capture import current_call
 from .errors import BadRequestError, MalformedFrameError, OutgoingTooLargeError, UnanswerableError
-from .frames import decode, encode, encode_data, large_or_same, wrap_data
+from .frames import decode, encode, encode_data, wrap_data
 from .messages import Cancel, Discover, Execute, ProviderList, Status, parse_request
+from .policy import policy_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from octonode_sdk.lanes import LoopThread
     from octonode_sdk.nodes import Node
+    from octonode_sdk.values import Policy
 
     from .inventory import Inventory
     from .outbox import Outbox
@@ -38,23 +39,11 @@ if TYPE_CHECKING:
     #: Runs a call in a process of its own and sends its terminal frame.
     Isolation = Callable[[Call], None]
 
-__all__ = ["Session", "Worker", "policy_of"]
+__all__ = ["Session", "Worker"]
 
 #: Further requests with one id that may wait for the first. A host gives each request an id of its own, so this many
 #: are a fault of the host; until they are served nothing more is read (EXE-36).
 _SAME_ID_LIMIT = 1000
-
-
-def policy_of(node: Node) -> Policy:
-    """Return how a node's values go over this wire (VAL-9 to VAL-15): its own wishes, and what the wire brings."""
-    own = node.policy
-    return Policy(
-        non_finite="keep" if own.non_finite == "error" else own.non_finite,
-        big_integers=own.big_integers,
-        raw_bytes=True,
-        text_keys=True,
-        wrap_bytes=large_or_same,
-    )
 
 
 class Worker:
@@ -94,7 +83,7 @@ class Worker:
             fitting = _count_that_fit(packed, room)
             if fitting < len(packed):  # DSC-5
                 errors.append(_room_error(len(packed) - fitting, self.limit_bytes))
-            head = encode_data({"protocol_version": PROTOCOL_VERSION, "load_errors": errors})[0]
+            head = encode_data({"protocol_version": messages.PROTOCOL_VERSION, "load_errors": errors})[0]
             nodes = _array_head(fitting) + b"".join(packed[:fitting])
             self._discovery = [b"\x83" + bytes(head)[1:] + b"\xa5nodes" + nodes]  # a map of three instead of two
         return self._discovery
@@ -103,7 +92,7 @@ class Worker:
         """Return the data of the answer to `worker.status` (DSC-8); families that are not there say so (DSC-13)."""
         self.discovery()  # a node whose entry can't be made is no node
         return {
-            "protocol_version": PROTOCOL_VERSION,
+            "protocol_version": messages.PROTOCOL_VERSION,
             "node_count": len(self._inventory.nodes),
             "provider_count": 0,
             "namespaces": self._inventory.namespaces,

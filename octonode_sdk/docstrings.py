@@ -46,12 +46,10 @@ def read_docstring(doc: str) -> tuple[str, dict[str, str]]:
         >>> read_docstring("Scale an image.\\n\\nArgs:\\n    width: in pixels")
         ('Scale an image.', {'width': 'in pixels'})
     """
-    if not doc.strip():
-        return "", {}
-    from docstring_parser import ParseError
-
     best: dict[str, str] = {}
-    for parse in _parsers():
+    for parse in _parsers_for(doc):
+        from docstring_parser import ParseError
+
         try:
             params = parse(doc).params
         except ParseError:
@@ -67,11 +65,30 @@ def read_docstring(doc: str) -> tuple[str, dict[str, str]]:
     return _first_paragraph(doc), best
 
 
-def _parsers() -> list[Callable[[str], Docstring]]:
-    from docstring_parser import google, numpydoc, rest
+_parsers: list[Callable[[str], Docstring]] = []
 
-    more = [google.Section(title, "param", google.SectionType.MULTIPLE) for title in _MORE_SECTIONS]
-    return [google.GoogleParser([*google.DEFAULT_SECTIONS, *more]).parse, numpydoc.parse, rest.parse]
+
+def _parsers_for(doc: str) -> list[Callable[[str], Docstring]]:
+    """Return the parsers that may find something; most docstrings have no section, and then none is loaded.
+
+    A Google section has a colon at the end of a line, a NumPy section dashes under its title, reST fields begin with
+    a colon.
+    """
+    lines = [line.strip() for line in doc.splitlines()]
+    marks = (
+        any(line.endswith(":") for line in lines),
+        any(line.startswith("---") for line in lines),
+        any(line.startswith(":") for line in lines),
+    )
+    if not any(marks):
+        return []
+    if not _parsers:
+        from docstring_parser import google, numpydoc, rest
+
+        more = [google.Section(title, "param", google.SectionType.MULTIPLE) for title in _MORE_SECTIONS]
+        sections = [*google.DEFAULT_SECTIONS, *more]
+        _parsers.extend((google.GoogleParser(sections).parse, numpydoc.parse, rest.parse))
+    return [parse for parse, is_marked in zip(_parsers, marks, strict=True) if is_marked]
 
 
 def _first_paragraph(doc: str) -> str:

@@ -53,6 +53,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
     "nodetool_worker": (
         "errors",
         "frames",
+        "policy",
         "messages",
         "responses",
         "metadata",

@@ -10,7 +10,6 @@ from octonode_sdk.errors import shorten
 
 from .. import responses as r
 from ..errors import (
-    BlobTransferError,
     BridgeError,
     BridgeTimeoutError,
     FrameRejectedError,
@@ -344,6 +343,9 @@ class Core:
             try:
                 message = decode(payload)
             except MalformedFrameError as error:  # BRG-13
+                if error.__cause__ is None:  # it was decoded, and is no map: it names no request, and is one frame
+                    happenings.append(Fault(FrameRejectedError(str(error))))
+                    continue
                 self._is_lost = True
                 problem = f"{error} (the frame begins with {bytes(payload[:24])!r})"
                 happenings.append(Lost(problem))
@@ -387,8 +389,8 @@ class Core:
                 self._reject(error, request_id, happenings, is_terminal=action is _FINISH)
         elif action is _REJECT:
             problem = f"it is no answer to {request.type}"
-            error = FrameRejectedError(problem, type=response.type, request_id=request_id)
-            self._reject(error, request_id, happenings, is_terminal=False)
+            wrong = FrameRejectedError(problem, type=response.type, request_id=request_id)
+            self._reject(wrong, request_id, happenings, is_terminal=False)
 
     def _accept(
         self, request: Request, response: r.Response, action: str, size: int, happenings: list[Happening]
@@ -457,8 +459,6 @@ class Core:
             return
         if is_terminal:
             self._leave(request, _ENDED)
-            if isinstance(error, BlobTransferError):  # the page: a mismatch rejects the request and sends `cancel`
-                happenings.append(Send(_cancel_frame(request.request_id)))
         else:
             frame = self._give_up(request)
             if frame is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .. import PROTOCOL_VERSION
+from ..messages import PROTOCOL_VERSION
 from ..errors import IncompatibleWorkerError
 
 TYPE_CHECKING = False

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         signal: int
 
 
-__all__ = ["SIGNALS", "catch_signals", "end_after", "end_at_once", "enter", "leave"]
+__all__ = ["SIGNALS", "before_hard_end", "catch_signals", "end_after", "end_at_once", "enter", "leave"]
 
 SIGNALS = tuple(getattr(_signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP") if hasattr(_signal, name))
 
@@ -45,7 +45,8 @@ def catch_signals(wire: Wire, grace: float, status_of: Callable[[int], int]) -> 
     Args:
         wire: Its wake pipe gets the signals.
         grace: Seconds that work may go on after a signal.
-        status_of: Status of a process that a signal ends, by the signal's number.
+        status_of: Status of a process that ends with its grace, by the signal's number. After a second signal it is
+            128 and that number in any case (LIFE-13, END-8).
 
     Returns:
         Takes who serves, once it does: its attribute `signal` is set by the handler.
@@ -55,7 +56,7 @@ def catch_signals(wire: Wire, grace: float, status_of: Callable[[int], int]) -> 
 
     def handle(number: int, _frame: object) -> None:
         if armed:  # a second signal: at once
-            end_at_once(status_of(number))
+            end_at_once(128 + number)
         armed.append(number)
         end_after(grace + 2, status_of(number))
         for one in serving:
@@ -83,10 +84,22 @@ def end_after(seconds: float, status: int) -> None:
         return
 
 
+_last_acts: list[Callable[[], object]] = []
+
+
+def before_hard_end(act: Callable[[], object]) -> None:
+    """Let something be done before the process ends in the middle of a call, on whatever thread ends it (END-11)."""
+    _last_acts.append(act)
+
+
 def end_at_once(status: int) -> NoReturn:
     """End the process and its children, also in the middle of a call."""
-    end_children()
-    os._exit(status)
+    try:
+        for act in _last_acts:
+            act()
+        end_children()
+    finally:
+        os._exit(status)
 
 
 def enter() -> set[str]:
