@@ -1,14 +1,13 @@
-"""Serve the nodes of `text_tools.py` on real files, and show what goes over the wire and what comes back.
+"""Run the nodes of `text_tools.py` under both hosts, on real files, and show what goes over each wire.
 
-This program plays the engine: it starts `python -m octonode_sdk`, writes Octonode envelopes to its stdin,
-and reads its stdout and its stderr. It uses nothing but the standard library, so that what it shows is the
-wire and not a client. Each line marked "ok" is a fact that was checked; the first one that does not hold ends
-the demo with status 1.
+This program plays the hosts: it starts the runner of each, and writes and reads its messages itself
+(`demo_hosts.py`), so that what it shows is the wire and not a client. Then it does the same with the client,
+`Bridge`. Each line marked "ok" is a fact that was checked; the first one that does not hold ends the demo with
+status 1.
 """
 
 import argparse
 import asyncio
-import contextlib
 import csv
 import io
 import json
@@ -16,545 +15,296 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, TextIO
+from typing import Any
 
-ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from docs.examples.demo_hosts import Frames, Lines, Message, NodeProcess
+from docs.examples.demo_paper import ROOT, DemoError, Paper, shorten_text
+from nodetool_worker.bridge import Bridge, BridgeError, RequestFailedError
+
 TARGET = "docs/examples/text_tools.py"
 DATA = ROOT / "docs" / "examples" / "data"
+TEXT = (DATA / "clouds.txt").read_text(encoding="utf-8")
+TABLE = (DATA / "weather.csv").read_text(encoding="utf-8")
 
-RUNNER = (sys.executable, "-m", "octonode_sdk")
-"""The command that serves a target; the tests put broken ones in its place."""
+# The commands of the two hosts; the tests put broken ones in their place.
+OCTONODE = (sys.executable, "-m", "octonode_sdk")
+NODETOOL = (sys.executable, "-m", "nodetool.worker", "--stdio")
 
-WIDTH = 100  # columns of the output
-LONGEST_TEXT = 72  # characters of a text that are shown whole
-LONGEST_LIST = 3  # items of a list that are shown
-LINE_LIMIT_BYTES = 1 << 20  # the longest answer here has 12 KB
-LOG_LIMIT_BYTES = 1 << 18  # what is kept of stderr; the rest is read and dropped
+# The calls that both hosts make: a name, the node, its inputs.
+CALLS: dict[str, tuple[str, dict[str, Any]]] = {
+    "late": ("delay", {"text": "I was asked first.", "seconds": 1}),
+    "table": ("csv_summary", {"table": TABLE}),
+    "count": ("word_statistics", {"text": TEXT, "top": 3, "min_length": 4, "ignore": ["that"]}),
+    "split": ("split_text", {"text": TEXT, "max_chars": 1500}),
+    "slug": ("slugify", {"text": "Föhn & Ærø: das große Wetter", "replace": {"&": "und"}}),
+    "hello": ("greet", {"name": "Ada", "language": "ja"}),
+}
+# Two that must fail: inputs that do not fit, and a refusal by the node itself.
+FAILURES: dict[str, tuple[str, dict[str, Any]]] = {
+    "wrong": ("greet", {"language": "la", "formal": "yes"}),
+    "signs": ("slugify", {"text": "☁️ ⛈️"}),
+}
 
-Envelope = dict[str, Any]  # a decoded envelope: wire data, checked field by field where it is used
-
-
-class DemoError(Exception):
-    """Something that the demo shows did not happen."""
-
-
-class Paper:
-    """Print the demo's output, coloured where that can be seen.
-
-    Args:
-        stream: where to print.
-        colour: whether to use ANSI colours.
-    """
-
-    def __init__(self, stream: TextIO, *, colour: bool) -> None:
-        self._stream = stream
-        self._colour = colour
-        self.checks = 0
-
-    def title(self, text: str) -> None:
-        """Begin a section."""
-        self._line(f"\n{self._paint('1', text)}\n{'=' * len(text)}")
-
-    def note(self, text: str) -> None:
-        """Print a paragraph of explanation."""
-        self._line(f"\n{text}")
-
-    def command(self, arguments: Sequence[str]) -> None:
-        """Print the command that was started, without this machine's paths."""
-        self._line("\n" + self._paint("1", "$ " + " ".join(arguments)))
-
-    def sent(self, line: bytes) -> None:
-        """Print a line that the engine wrote to stdin."""
-        self._envelope(">", "36", "stdin", line)
-
-    def received(self, line: bytes) -> None:
-        """Print a line that the node wrote to stdout."""
-        self._envelope("<", "32", "stdout", line)
-
-    def logged(self, text: str) -> None:
-        """Print what the node wrote to stderr, apart from the envelopes."""
-        self._line("\n" + self._paint("33", "! stderr, for people; the engine never reads it"))
-        for line in text.splitlines():
-            self._line(self._paint("33", "! ") + shorten_text(line, WIDTH))
-
-    def checked(self, text: str) -> None:
-        """Print a fact that was checked."""
-        self.checks += 1
-        self._line(f"{self._paint('32', 'ok')} {text}")
-
-    def detail(self, text: str) -> None:
-        """Print a line that belongs to the fact above it."""
-        self._line(f"   {text}")
-
-    def _envelope(self, mark: str, colour: str, channel: str, line: bytes) -> None:
-        head = f"{mark} {channel}, a line of {len(line)} bytes"
-        self._line("\n" + self._paint(colour, head))
-        body = lay_out(shorten(json.loads(line)), WIDTH - 2)
-        self._line("\n".join(f"{self._paint(colour, mark)} {part}" for part in body.splitlines()))
-
-    def _paint(self, code: str, text: str) -> str:
-        return f"\x1b[{code}m{text}\x1b[0m" if self._colour else text
-
-    def _line(self, text: str) -> None:
-        print(text, file=self._stream, flush=True)
+Outputs = dict[str, Any]
 
 
-def shorten_text(text: str, limit: int) -> str:
-    """Return `text` as it is, or its beginning and a note of its length if it has over `limit` characters.
-
-    Example:
-        >>> shorten_text("a field guide to clouds", 7)
-        'a field… (23 characters)'
-    """
-    return text if len(text) <= limit else f"{text[:limit]}… ({len(text):,} characters)"
+# Octonode: JSON lines
 
 
-def shorten(value: Any) -> Any:
-    """Return a JSON value with its long texts and long lists shortened, each with a note of its length.
-
-    Example:
-        >>> shorten({"counts": [1, 2, 3, 4, 5]})
-        {'counts': [1, 2, 3, '… (5 items)']}
-    """
-    if isinstance(value, str):
-        # A traceback names files by full path; the reader knows them from the project's folder on.
-        return shorten_text(value.replace(f"{ROOT}{os.sep}", ""), LONGEST_TEXT)
-    if isinstance(value, list):
-        # A short list of texts, such as the members of an enum, says more whole.
-        texts = all(isinstance(item, str) for item in value)
-        if len(value) <= LONGEST_LIST or (texts and sum(map(len, value)) <= LONGEST_TEXT):
-            return [shorten(item) for item in value]
-        return [*map(shorten, value[:LONGEST_LIST]), f"… ({len(value):,} items)"]
-    if isinstance(value, dict):
-        return {key: shorten(item) for key, item in value.items()}
-    return value
+def invoke(name: str) -> Message:
+    """Return the Octonode request for one of the calls."""
+    node, inputs = (CALLS | FAILURES)[name]
+    return {"octonode": "1", "type": "invoke", "invocationId": name, "node": node, "inputs": inputs}
 
 
-def lay_out(value: Any, width: int, indent: int = 0, taken: int = 0) -> str:
-    """Return a JSON value as text, each object and list on one line where it fits.
-
-    Args:
-        value: the value.
-        width: columns of the whole text.
-        indent: columns to the left of lines after the first.
-        taken: columns of the first line that are used already, besides `indent`.
-
-    Example:
-        >>> print(lay_out({"name": "Ada", "tags": ["engine", "poetry"]}, 40))
-        {
-          "name": "Ada",
-          "tags": ["engine", "poetry"]
-        }
-    """
-    flat = json.dumps(value, ensure_ascii=False)
-    if indent + taken + len(flat) <= width or not isinstance(value, dict | list) or not value:
-        return flat
-    inner = indent + 2
-    if isinstance(value, dict):
-        heads = [json.dumps(key, ensure_ascii=False) + ": " for key in value]
-        items = [
-            head + lay_out(item, width, inner, len(head) + 1) for head, item in zip(heads, value.values(), strict=True)
-        ]
-        opening, closing = "{}"
-    else:
-        items = [lay_out(item, width, inner, 1) for item in value]
-        opening, closing = "[]"
-    lines = f",\n{' ' * inner}".join(items)
-    return f"{opening}\n{' ' * inner}{lines}\n{' ' * indent}{closing}"
-
-
-def invoke(invocation_id: str, node: str, inputs: dict[str, object]) -> Envelope:
-    """Return an invoke request."""
-    return {
-        "octonode": "1",
-        "type": "invoke",
-        "invocationId": invocation_id,
-        "node": node,
-        "inputs": inputs,
-        "context": {"runId": "demo", "env": "dev", "attempt": 1, "config": {}},
-    }
-
-
-class NodeProcess:
-    """A started node process; leaving the block ends it, whatever it is doing.
-
-    Args:
-        arguments: what follows the runner's command.
-        paper: where lines are shown as they pass.
-        timeout_s: bound of each single wait.
-    """
-
-    def __init__(self, arguments: Sequence[str], paper: Paper, timeout_s: float) -> None:
-        self._arguments = arguments
-        self._paper = paper
-        self._timeout_s = timeout_s
-        self._log = bytearray()
-
-    async def __aenter__(self) -> "NodeProcess":
-        self._paper.command(["python", "-m", "octonode_sdk", *self._arguments])
-        self._process = await asyncio.create_subprocess_exec(
-            *RUNNER,
-            *self._arguments,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            cwd=ROOT,
-            limit=LINE_LIMIT_BYTES,
-        )
-        # All three are pipes, as asked for above.
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        assert self._process.stderr is not None
-        self._stdin, self._stdout, self._stderr = (
-            self._process.stdin,
-            self._process.stdout,
-            self._process.stderr,
-        )
-        # Read from the start: a process whose stderr nobody reads blocks as soon as that pipe is full.
-        self._reading_log = asyncio.create_task(self._read_log())
-        return self
-
-    async def __aexit__(self, *error: object) -> None:
-        if self._process.returncode is None:
-            self._process.kill()
-            with contextlib.suppress(TimeoutError):  # the process is dead; a child of its may still hold a pipe
-                await asyncio.wait_for(self._process.wait(), self._timeout_s)
-        self._reading_log.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._reading_log
-
-    @property
-    def log(self) -> str:
-        """What the process has written to stderr so far."""
-        return self._log.decode("utf-8", "backslashreplace")
-
-    async def send(self, request: Envelope) -> None:
-        """Write one request."""
-        line = json.dumps(request, ensure_ascii=False).encode() + b"\n"
-        self._paper.sent(line)
-        try:
-            self._stdin.write(line)
-            async with asyncio.timeout(self._timeout_s):
-                await self._stdin.drain()
-        except TimeoutError:
-            raise DemoError(f"{self._timeout_s:g} s after it was sent, a request is still unread") from None
-        except ConnectionError:
-            pass  # The process is gone; the wait for its answer tells how it ended.
-
-    def close(self) -> None:
-        """Close stdin: there are no more requests."""
-        self._stdin.close()
-
-    async def receive(self, waiting_for: Sequence[str]) -> Envelope:
-        """Return the next answer.
-
-        Args:
-            waiting_for: the invocation ids that are not answered yet.
-
-        Raises:
-            DemoError: There is none within the bound, or the line is no answer to one of these requests.
-        """
-        ids = ", ".join(map(repr, waiting_for))
-        try:
-            async with asyncio.timeout(self._timeout_s):
-                line = await self._stdout.readline()
-                if not line:
-                    status = await self._process.wait()
-                    await self._reading_log
-                    raise DemoError(f"no answer to {ids}: the process ended with status {status}{self._tail()}")
-        except TimeoutError:
-            raise DemoError(f"no answer to {ids} within {self._timeout_s:g} s{self._tail()}") from None
-        except ValueError:
-            raise DemoError(f"no answer to {ids}: a line of over {LINE_LIMIT_BYTES:,} bytes came") from None
-        try:
-            answer = json.loads(line)
-        except ValueError:
-            raise DemoError(f"stdout carries a line that is not JSON: {shorten_text(repr(line), WIDTH)}") from None
-        self._paper.received(line)
-        if not isinstance(answer, dict) or answer.get("invocationId") not in waiting_for:
-            raise DemoError(f"the answer carries the id of no open request; open are {ids}")
-        return answer
-
-    async def finish(self) -> None:
-        """Check that nothing more comes, and that the process ends well.
-
-        Raises:
-            DemoError: It writes another line, goes on after the bound, or ends with another status than 0.
-        """
-        try:
-            async with asyncio.timeout(self._timeout_s):
-                rest = await self._stdout.read(WIDTH)
-                status = await self._process.wait()
-                await self._reading_log
-        except TimeoutError:
-            raise DemoError(f"{self._timeout_s:g} s after its stdin was closed, the process still runs") from None
-        verify(self._paper, "nothing else came on stdout", not rest, rest)
-        verify(self._paper, "after the end of its stdin the process left with status 0", status == 0, status)
-
-    async def _read_log(self) -> None:
-        while data := await self._stderr.read(1 << 16):
-            self._log += data[: LOG_LIMIT_BYTES - len(self._log)]
-
-    def _tail(self) -> str:
-        last = [shorten_text(line, WIDTH) for line in self.log.strip().splitlines()[-3:]]
-        return "; the end of its stderr:\n  " + "\n  ".join(last) if last else "; its stderr is empty"
-
-
-def verify(paper: Paper, fact: str, holds: bool, found: object) -> None:
-    """Print `fact` as checked if it holds.
-
-    Raises:
-        DemoError: It does not hold; the message shows what was `found`.
-    """
-    if not holds:
-        raise DemoError(f"this does not hold: {fact}; found {shorten_text(repr(found), 400)}")
-    paper.checked(fact)
-
-
-def payload(answer: Envelope, kind: Literal["outputs", "manifest"]) -> Envelope:
-    """Return what a good answer carries.
-
-    Raises:
-        DemoError: The answer is an error, or carries something else.
-    """
-    value = answer.get(kind)
-    if answer.get("octonode") != "1" or answer.get("status") != "ok" or not isinstance(value, dict):
-        raise DemoError(f"a good answer with {kind} was due, found {shorten_text(json.dumps(answer), 400)}")
-    return value
-
-
-def error_of(answer: Envelope) -> Envelope:
-    """Return the error object of a failed answer.
-
-    Raises:
-        DemoError: The answer is no error.
-    """
-    error = answer.get("error")
-    if answer.get("octonode") != "1" or answer.get("status") != "error" or not isinstance(error, dict):
-        raise DemoError(f"an error was due, found {shorten_text(json.dumps(answer), 400)}")
-    return error
-
-
-async def call_once(request: Envelope, paper: Paper, timeout_s: float) -> Envelope:
-    """Start a process for one request, close its stdin, and return its one answer."""
-    async with NodeProcess([TARGET, request["node"]], paper, timeout_s) as process:
-        await process.send(request)
+async def show_octonode(paper: Paper, timeout_s: float) -> tuple[dict[str, Outputs], dict[str, str]]:
+    """Ask for a manifest, then make all calls at once; return the outputs, and the texts of the errors."""
+    paper.title("1. Octonode: JSON lines")
+    paper.note("The engine starts a process for a node, writes one request, and closes stdin: what is this node?")
+    async with NodeProcess(OCTONODE, [TARGET, "word_statistics"], Lines(), paper, timeout_s, whole=["who"]) as process:
+        await process.send({"octonode": "1", "type": "describe", "invocationId": "who", "node": "word_statistics"})
         process.close()
-        answer = await process.receive([request["invocationId"]])
+        manifest = part(await process.receive(["who"]), "manifest")
         await process.finish()
-        if process.log:
-            paper.logged(process.log)
-        return answer
-
-
-async def show_one_shot(paper: Paper, text: str, timeout_s: float) -> None:
-    """Describe one node, then invoke it, in a process each."""
-    paper.title("1. One-shot: a process for each request")
-    paper.note(
-        "The engine writes one line, closes stdin and reads one line. First: what is this node?\n"
-        "(Each envelope is one line on the wire; it is laid out and shortened here for reading.)"
-    )
-    request: Envelope = {
-        "octonode": "1",
-        "type": "describe",
-        "invocationId": "who",
-        "node": "word_statistics",
-    }
-    manifest = payload(await call_once(request, paper, timeout_s), "manifest")
-    verify(
-        paper,
-        "the manifest is that of word_statistics, in Python, with the icon that it asked for",
-        (manifest.get("id"), manifest.get("language"), manifest.get("icon"))
-        == ("word_statistics", "python", "calculator"),
+    paper.verify(
+        "its input ports are the parameters; only 'text', which has no default, is required",
+        manifest["inputs"]["required"] == ["text"] and "words_per_minute" in manifest["inputs"]["properties"],
         manifest,
     )
-    inputs, outputs = manifest.get("inputs", {}), manifest.get("outputs", {})
-    verify(
-        paper,
-        "its input ports are the parameters; only 'text', which has no default, is required",
-        (list(inputs["properties"]), inputs["required"])
-        == (["text", "top", "min_length", "ignore", "words_per_minute"], ["text"]),
-        inputs,
-    )
-    verify(
-        paper,
-        "its output ports are the fields of the TypedDict that it returns",
-        {"characters", "lines", "words", "top_words"} <= outputs["properties"].keys(),
-        outputs,
-    )
 
-    paper.note("Now the same node on a real file, docs/examples/data/clouds.txt:")
-    ignore = ["the", "a", "and", "of", "in", "is", "it", "to", "for", "that", "on", "at"]
-    answer = await call_once(
-        invoke("count", "word_statistics", {"text": text, "top": 3, "ignore": ignore}), paper, timeout_s
-    )
-    found = payload(answer, "outputs")
-    verify(
-        paper,
-        f"it read the whole file: {len(text):,} characters in {text.count(chr(10))} lines",
-        (found["characters"], found["lines"]) == (len(text), text.count("\n")),
-        found,
-    )
-    words = [word.strip(".,:;!?()\"'") for word in text.lower().split()]
-    first = found["top_words"][0]
-    verify(
-        paper,
-        f"the most frequent word is {first['word']!r}, {first['count']} times, counted another way as well",
-        words.count(first["word"]) == first["count"],
-        words.count(first["word"]),
-    )
-
-
-async def show_worker(paper: Paper, text: str, table: str, timeout_s: float) -> None:
-    """Serve all nodes from one process, with all requests in flight at once."""
-    paper.title("2. Worker: one process, many requests in flight")
-    paper.note(
-        "Without a node's name the process serves all of the file, and each request names its node.\n"
-        "All requests are written before the first answer is read."
-    )
-    requests = [
-        invoke("late", "delay", {"text": "I was asked first.", "seconds": 1}),
-        invoke("table", "csv_summary", {"table": table}),
-        invoke("split", "split_text", {"text": text, "max_chars": 1500}),
-        invoke("slug", "slugify", {"text": "Föhn & Ærø: das große Wetter", "replace": {"&": "und"}}),
-        invoke("wrong", "greet", {"language": "la", "formal": "yes"}),
-        invoke("signs", "slugify", {"text": "☁️ ⛈️"}),
-        invoke("hello", "greet", {"name": "Ada", "language": "ja"}),
-    ]
-    asked = [request["invocationId"] for request in requests]
-    answers: dict[str, Envelope] = {}
-    async with NodeProcess([TARGET], paper, timeout_s) as process:
-        for request in requests:
-            await process.send(request)
-        paper.note(f"{len(requests)} requests are in flight. The answers, in the order in which they come:")
-        while len(answers) < len(asked):
-            answer = await process.receive([each for each in asked if each not in answers])
+    paper.note("Without a node's name the process serves the whole file. All requests are written at once:")
+    names = [*CALLS, *FAILURES]
+    answers: dict[str, Message] = {}
+    async with NodeProcess(OCTONODE, [TARGET], Lines(), paper, timeout_s, whole=["signs"]) as process:
+        for name in names:
+            await process.send(invoke(name))
+        paper.note("The answers, in the order in which they come:")
+        while len(answers) < len(names):
+            answer = await process.receive([name for name in names if name not in answers])
             answers[answer["invocationId"]] = answer
-        paper.note("The engine closes stdin, and the process leaves.\n")
         process.close()
         await process.finish()
-        log = process.log
-    paper.logged(log)
-
-    paper.title("3. What came back")
-    paper.note("The answers:\n")
+        paper.logged(process.log)
     came = list(answers)
-    verify(
-        paper,
-        f"{len(asked)} requests, {len(came)} answers, one for each",
-        sorted(came) == sorted(asked),
-        came,
-    )
-    verify(
-        paper,
-        f"they came out of order: 'late' was asked first and answered as no. {came.index('late') + 1}",
-        came.index("late") > 0,
-        came,
-    )
-    verify(
-        paper,
-        "'late' came back unchanged",
-        payload(answers["late"], "outputs") == {"text": "I was asked first."},
-        answers["late"],
-    )
-    check_table(paper, payload(answers["table"], "outputs"), table)
-    parts = payload(answers["split"], "outputs")
-    verify(
-        paper,
-        f"split_text: {parts['count']} chunks of at most 1500 characters; put together they are the file",
-        "".join(parts["chunks"]) == text
-        and len(parts["chunks"]) == parts["count"]
-        and max(map(len, parts["chunks"])) <= 1500,
-        parts,
-    )
-    verify(
-        paper,
-        "slugify: fohn-und-aero-das-grosse-wetter, on two ports",
-        payload(answers["slug"], "outputs") == {"slug": "fohn-und-aero-das-grosse-wetter", "shortened": False},
-        answers["slug"],
-    )
-    verify(
-        paper,
-        "greet: Adaさん、こんにちは。",
-        payload(answers["hello"], "outputs") == {"greeting": "Adaさん、こんにちは。"},
-        answers["hello"],
-    )
-
-    paper.note("The failures, which are answers like any other:\n")
-    wrong = error_of(answers["wrong"])
-    faults = {fault["path"]: fault["message"] for fault in wrong["details"]["errors"]}
-    verify(
-        paper,
-        "inputs that do not fit are a VALIDATION_ERROR, which a retry would not help",
-        (wrong["code"], wrong["retryable"]) == ("VALIDATION_ERROR", False),
-        wrong,
-    )
-    verify(
-        paper,
-        "it lists every fault, not only the first:",
-        faults.keys() == {"$.name", "$.language", "$.formal"},
-        faults,
-    )
+    paper.verify(f"'late' was asked first, and answered as no. {came.index('late') + 1}", came[0] != "late", came)
+    errors = {name: part(answers[name], "error") for name in FAILURES}
+    faults = {fault["path"]: fault["message"] for fault in errors["wrong"]["details"]["errors"]}
+    paper.verify("inputs that do not fit: every fault is named, not only the first", len(faults) == 3, faults)
     for path, message in faults.items():
         paper.detail(f"{path}: {message}")
-    signs = error_of(answers["signs"])
-    verify(
-        paper,
-        f"the node's own refusal is {signs['code']}: {signs['message']}",
-        (signs["code"], signs["retryable"]) == ("NON_RETRYABLE", False) and "☁️" in signs["message"],
-        signs,
-    )
-
-    paper.note("The log, which came on stderr and disturbed nothing:\n")
-    line = "holding a text of 18 characters for 1 s"
-    verify(paper, f"delay logged {line!r}", line in log, log)
-    line = f"split {len(text)} characters into {parts['count']} chunks"
-    verify(paper, f"split_text logged {line!r}", line in log, log)
+    outputs = {name: part(answers[name], "outputs") for name in CALLS}
+    check_outputs(paper, outputs)
+    return outputs, {name: error["message"] for name, error in errors.items()}
 
 
-def check_table(paper: Paper, found: Envelope, table: str) -> None:
-    """Check the summary of the weather log against a reading of our own."""
-    rows = list(csv.DictReader(io.StringIO(table, newline="")))
-    columns = {column["name"]: column for column in found["columns"]}
-    verify(
-        paper,
-        f"csv_summary: {len(rows)} rows, {len(columns)} columns",
-        (found["rows"], list(columns)) == (len(rows), list(rows[0])),
-        found,
-    )
+def check_outputs(paper: Paper, outputs: dict[str, Outputs]) -> None:
+    """Check the outputs against a reading of the files by other means."""
+    rows = list(csv.DictReader(io.StringIO(TABLE, newline="")))
+    readings = [float(row["t_max_c"]) for row in rows if row["t_max_c"]]
+    columns = {column["name"]: column for column in outputs["table"]["columns"]}
     warmest = columns["t_max_c"]
-    values = [float(row["t_max_c"]) for row in rows if row["t_max_c"]]
-    verify(
-        paper,
-        f"csv_summary: t_max_c from {warmest['minimum']} to {warmest['maximum']} °C,"
-        f" {warmest['missing']} days without a reading",
-        (warmest["minimum"], warmest["maximum"], warmest["missing"])
-        == (min(values), max(values), len(rows) - len(values)),
+    paper.verify(
+        f"csv_summary: {outputs['table']['rows']} rows, {len(columns)} columns; t_max_c from {warmest['minimum']} to"
+        f" {warmest['maximum']} °C",
+        (outputs["table"]["rows"], list(columns), warmest["minimum"], warmest["maximum"])
+        == (len(rows), list(rows[0]), min(readings), max(readings)),
         warmest,
     )
+    first = outputs["count"]["top_words"][0]
+    words = [word.strip(".,:;!?()\"'") for word in TEXT.lower().split()]
+    paper.verify(
+        f"word_statistics: of {len(TEXT):,} characters the most frequent word is {first['word']!r}, {first['count']}"
+        " times, counted another way as well",
+        (outputs["count"]["characters"], words.count(first["word"])) == (len(TEXT), first["count"]),
+        outputs["count"],
+    )
+    chunks = outputs["split"]["chunks"]
+    paper.verify(
+        f"split_text: {len(chunks)} chunks; put together they are the file", "".join(chunks) == TEXT, len(chunks)
+    )
 
 
-async def show(paper: Paper, timeout_s: float) -> None:
+# NodeTool: frames
+
+
+def node_type(node: str) -> str:
+    """Return the name under which NodeTool knows a node of the file: `text_tools.SplitText` for `split_text`."""
+    return "text_tools." + "".join(word.capitalize() for word in node.split("_"))
+
+
+def execute(name: str, request_id: str = "", *, kind: str = "execute") -> Message:
+    """Return the NodeTool request for one of the calls."""
+    node, inputs = (CALLS | FAILURES)[name]
+    return {
+        "type": kind,
+        "request_id": request_id or name,
+        "data": {"node_type": node_type(node), "fields": inputs, "node_id": f"node-{name}"},
+    }
+
+
+async def show_nodetool(paper: Paper, timeout_s: float) -> tuple[dict[str, Outputs], dict[str, str]]:
+    """Make the same calls of a NodeTool worker, and what Octonode has no word for; return the same."""
+    paper.title("2. NodeTool: MessagePack frames")
+    paper.note("One worker serves everything. It says on stderr that it is ready; then it is asked what it has.")
+    arguments, whole = ["--nodes", TARGET], ["what", "signs"]
+    async with NodeProcess(NODETOOL, arguments, Frames(), paper, timeout_s, whole=whole) as process:
+        await process.ready("NODETOOL_STDIO_READY")
+        await process.send({"type": "discover", "request_id": "what", "data": {}})
+        found = (await process.receive(["what"]))["data"]
+        types = [entry["node_type"] for entry in found["nodes"]]
+        paper.verify(
+            f"it has the same {len(types)} nodes",
+            sorted(types) == sorted({node_type(node) for node, _ in CALLS.values()}) and not found["load_errors"],
+            types,
+        )
+        paper.note("The same calls, all at once. What a node tells while it works comes in frames of its own:")
+        outputs, errors = await run_all(process, paper)
+        await show_stream(process, paper, outputs["split"])
+        await show_cancel(process, paper)
+        paper.note("The host closes stdin, and the worker leaves.")
+        process.close()
+        await process.finish()
+        paper.logged(process.log)
+    return outputs, errors
+
+
+async def run_all(process: NodeProcess, paper: Paper) -> tuple[dict[str, Outputs], dict[str, str]]:
+    """Make all calls at once; return their outputs, and the texts of the errors."""
+    for name in (*CALLS, *FAILURES):
+        await process.send(execute(name))
+    paper.note("What comes back:")
+    ends: dict[str, Message] = {}
+    seen: list[str] = []
+    while len(ends) < len(CALLS) + len(FAILURES):
+        frame = await process.receive([name for name in (*CALLS, *FAILURES) if name not in ends])
+        seen.append(frame["type"])
+        if frame["type"] in ("result", "error"):
+            ends[frame["request_id"]] = frame
+    paper.verify(f"{seen.count('progress')} of these frames tell of progress", "progress" in seen, seen)
+    paper.verify(f"{seen.count('update')} carry what a node logged", "update" in seen, seen)
+    trace = part(ends["signs"], "data").get("traceback", "")
+    paper.verify("an error of node code has a traceback, from the author's first line on:", "slugify" in trace, trace)
+    for line in trace.splitlines():
+        paper.detail(shorten_text(line, 90))
+    return (
+        {name: part(part(ends[name], "data"), "outputs") for name in CALLS},
+        {name: part(ends[name], "data")["error"] for name in FAILURES},
+    )
+
+
+async def show_stream(process: NodeProcess, paper: Paper, whole: Outputs) -> None:
+    """Take the outputs of a generator one by one."""
+    paper.note("A generator, asked to stream: each yield is a chunk, and the result behind them is empty.")
+    await process.send(execute("split", "stream", kind="execute.stream"))
+    chunks: list[Outputs] = []
+    while (frame := await process.receive(["stream"]))["type"] != "result":
+        if frame["type"] == "error":
+            raise DemoError(f"the stream failed: {part(frame, 'data').get('error')}")
+        if frame["type"] == "chunk":
+            chunks.append(frame["data"]["outputs"])
+    last = {port: value for chunk in chunks for port, value in chunk.items()}
+    paper.verify(
+        f"{len(chunks)} chunks; the last value of each port is what `execute` gave at once", last == whole, chunks
+    )
+
+
+async def show_cancel(process: NodeProcess, paper: Paper) -> None:
+    """Start a call that would take an hour, and cancel it once it runs."""
+    paper.note("A call of an hour, cancelled as soon as its node has logged something:")
+    fields = {"text": "never", "seconds": 3600}
+    await process.send(
+        {"type": "execute", "request_id": "hour", "data": {"node_type": "text_tools.Delay", "fields": fields}}
+    )
+    started = await process.receive(["hour"])
+    await process.send({"type": "cancel", "request_id": "hour", "data": {}})
+    ended = await process.receive(["hour"])
+    paper.verify(
+        "it ran, and then ended with the one error of a cancelled call",
+        (started["type"], ended["type"], ended["data"].get("error"))
+        == ("update", "error", "Node execution was cancelled"),
+        ended,
+    )
+
+
+# The client
+
+SNIPPET = """\
+    with Bridge.spawn(nodes=["docs/examples/text_tools.py"]) as bridge:
+        greeting = bridge.execute("text_tools.Greet", {"name": "Ada", "language": "ja"}).outputs["greeting"]
+        for chunk in bridge.stream("text_tools.SplitText", {"text": text}, on_progress=show):
+            print(chunk.outputs)"""
+
+
+def show_bridge(paper: Paper) -> tuple[dict[str, Outputs], dict[str, str]]:
+    """Make the same calls with the client; return the same."""
+    paper.title("3. The same worker, driven by nodetool_worker.bridge")
+    paper.note(f"A program that wants answers and not frames needs no more than this:\n\n{SNIPPET}\n")
+    outputs: dict[str, Outputs] = {}
+    errors: dict[str, str] = {}
+    with Bridge.spawn(list(NODETOOL), nodes=[TARGET], cwd=ROOT) as bridge:
+        for name, (node, inputs) in (CALLS | FAILURES).items():
+            try:
+                outputs[name] = bridge.execute(node_type(node), inputs).outputs
+            except RequestFailedError as error:
+                errors[name] = error.error
+        node, inputs = CALLS["split"]
+        told: list[str | None] = []
+        stream = bridge.stream(node_type(node), inputs, on_progress=lambda progress: told.append(progress.message))
+        chunks = [chunk.outputs for chunk in stream]
+    paper.verify(f"{len(outputs)} calls gave outputs, {len(errors)} failed", list(errors) == list(FAILURES), errors)
+    paper.verify(
+        f"a stream gave {len(chunks)} chunks, and told of {told[-1]!r} before it ended",
+        chunks[-1]["chunks"] == outputs["split"]["chunks"],
+        chunks,
+    )
+    return outputs, errors
+
+
+def part(message: Message, key: str) -> dict[str, Any]:
+    """Return what a message carries under a key.
+
+    Raises:
+        DemoError: It carries none.
+    """
+    value = message.get(key)
+    if not isinstance(value, dict):
+        raise DemoError(f"an answer with {key} was due, found {shorten_text(json.dumps(message), 400)}")
+    return value
+
+
+def show(paper: Paper, timeout_s: float) -> None:
     """Run the whole demo."""
-    text = (DATA / "clouds.txt").read_text(encoding="utf-8")
-    table = (DATA / "weather.csv").read_text(encoding="utf-8")
     paper.note(
-        "Octonode runs each node as a process of its own: JSON lines in, JSON lines out.\n"
-        "Marks: > the engine writes to stdin   < the node writes to stdout   ! the node's stderr"
+        "The nodes of docs/examples/text_tools.py, under both hosts. No line of them knows which one it is.\n"
+        "Marks: > the host writes to stdin   < the nodes' process writes to stdout   ! its stderr"
     )
     try:
-        await show_one_shot(paper, text, timeout_s)
-        await show_worker(paper, text, table, timeout_s)
+        octonode = asyncio.run(show_octonode(paper, timeout_s))
+        nodetool = asyncio.run(show_nodetool(paper, timeout_s))
+        bridge = show_bridge(paper)
+    except BridgeError as error:
+        raise DemoError(f"the client failed: {error}") from error
     except (LookupError, TypeError) as fault:
         raise DemoError(f"the last answer lacks a field, or holds a value of another type: {fault!r}") from fault
-    paper.note(f"All {paper.checks} checks hold.")
+    paper.title("4. The same everywhere")
+    for name, (node, _) in CALLS.items():
+        texts = [json.dumps(outputs[name], sort_keys=True) for outputs, _ in (octonode, nodetool, bridge)]
+        paper.verify(
+            f"{name}: {node} gave the same {len(texts[0]):,} characters of outputs, written as JSON",
+            len(set(texts)) == 1,
+            texts,
+        )
+    paper.verify("the node's own refusal reads the same", octonode[1]["signs"] == nodetool[1]["signs"], nodetool[1])
+    paper.note(f"All {paper.checks} checks hold: both hosts gave equal outputs for all {len(CALLS)} calls.")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the demo and return its exit status."""
     parser = argparse.ArgumentParser(
         prog="demo.py",
-        description="Serve docs/examples/text_tools.py on real files, and show what goes over the wire.",
+        description="Run docs/examples/text_tools.py under both hosts on real files, and show what goes over the wire.",
         epilog="Exit status: 0 when every answer came and every check held, else 1. "
         "Colours appear on a terminal, unless NO_COLOR is set.",
     )
@@ -571,7 +321,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.reconfigure(errors="backslashreplace")
     paper = Paper(sys.stdout, colour=sys.stdout.isatty() and not os.environ.get("NO_COLOR"))
     try:
-        asyncio.run(show(paper, options.timeout))
+        show(paper, options.timeout)
     except DemoError as error:
         print(f"demo.py: {error}", file=sys.stderr)
         return 1

@@ -3,11 +3,12 @@
 Each one is a typed function. Its parameters are the input ports, its defaults their defaults, its return
 type the output ports, and this is all there is to write:
 
-    python -m octonode_sdk docs/examples/text_tools.py          every node; the request names one
+    python -m octonode_sdk docs/examples/text_tools.py          under Octonode: every node; the request names one
     python -m octonode_sdk docs/examples/text_tools.py greet    this node only
     python docs/examples/text_tools.py                          the same as the first
+    python -m nodetool.worker --stdio --nodes docs/examples/text_tools.py    under NodeTool: every node
 
-`docs/examples/demo.py` shows them at work. A host may start a process for each call, so what only some calls
+`docs/examples/demo.py` shows them at work under both. A host may start a process for each call, so what only some calls
 need is imported where it is used, and the hints are plain ones: nothing heavy is loaded to check them.
 """
 

@@ -16,7 +16,8 @@ from typing import Any, get_type_hints
 
 import pytest
 
-from docs.examples import demo, text_tools
+from docs.examples import demo, demo_hosts, text_tools
+from docs.examples.demo_paper import DemoError, Paper
 from octonode_sdk import Context, NodeError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -26,7 +27,7 @@ WEATHER = (DATA / "weather.csv").read_text(encoding="utf-8")
 
 NODES = ("csv_summary", "delay", "greet", "slugify", "split_text", "word_statistics")
 
-# Far above what the demo takes (about 3 s), far below the limit of the whole run.
+# Far above what the demo takes (about 4 s), far below the limit of the whole run.
 DEMO_LIMIT_S = 150
 
 
@@ -227,33 +228,39 @@ def run_demo(*arguments: str, **variables: str) -> subprocess.CompletedProcess[s
     )
 
 
-def test_the_demo_shows_the_wire_and_every_check_holds() -> None:
+def test_the_demo_shows_both_wires_and_every_check_holds() -> None:
     """The demo ends at the first fact that does not hold; here its own count and its main facts are read."""
     done = run_demo()
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
     facts = [line.removeprefix("ok ") for line in lines if line.startswith("ok ")]
-    assert lines[-1] == f"All {len(facts)} checks hold."
+    assert lines[-1] == f"All {len(facts)} checks hold: both hosts gave equal outputs for all 6 calls."
     for expected in (
-        "its output ports are the fields of the TypedDict that it returns",
-        f"it read the whole file: {len(CLOUDS):,} characters in {CLOUDS.count(chr(10))} lines",
-        "7 requests, 7 answers, one for each",
-        "csv_summary: 60 rows, 9 columns",
-        "greet: Adaさん、こんにちは。",
-        "it lists every fault, not only the first:",
-        "after the end of its stdin the process left with status 0",
+        "its input ports are the parameters; only 'text', which has no default, is required",
+        "csv_summary: 60 rows, 9 columns; t_max_c from 5.4 to 24.6 °C",
+        "inputs that do not fit: every fault is named, not only the first",
+        "it has the same 6 nodes",
+        "an error of node code has a traceback, from the author's first line on:",
+        "6 chunks; the last value of each port is what `execute` gave at once",
+        "it ran, and then ended with the one error of a cancelled call",
+        "hello: greet gave the same 73 characters of outputs, written as JSON",
+        "the node's own refusal reads the same",
     ):
         assert expected in facts
     assert facts.count("nothing else came on stdout") == 3
     for shown in (
         "$ python -m octonode_sdk docs/examples/text_tools.py word_statistics",
+        "$ python -m nodetool.worker --stdio --nodes docs/examples/text_tools.py",
         '> {"octonode": "1", "type": "describe", "invocationId": "who", "node": "word_statistics"}',
-        '<   "invocationId": "late",',
-        "! stderr, for people; the engine never reads it",
+        '>   "octonode": "1", "type": "invoke", "invocationId": "signs", "node": "slugify",',
+        '<   "type": "error", "request_id": "signs",',
+        '> {"type": "cancel", "request_id": "hour", "data": {}}  (4 + 35 B)',
+        "! NODETOOL_STDIO_READY",
     ):
-        assert shown in lines
+        assert shown in lines, shown
+    for kind in ("progress", "update", "chunk", "result"):
+        assert any(line.startswith(f'< {{"type": "{kind}", "request_id": "stream"') for line in lines), kind
     assert any(line.startswith("! ") and "holding a text of 18 characters for 1 s" in line for line in lines)
-    assert f"({len(CLOUDS):,} characters)" in done.stdout
     assert "\x1b" not in done.stdout
     assert str(ROOT) not in done.stdout
 
@@ -270,7 +277,7 @@ def test_the_demo_prints_where_a_terminal_lacks_the_signs() -> None:
     """The output is about the wire, and must not fail for an emoji."""
     done = run_demo(PYTHONIOENCODING="ascii")
     assert (done.returncode, done.stderr) == (0, "")
-    assert r"A Field Guide to Clouds \u2601" in done.stdout
+    assert r"\u2601" in done.stdout
 
 
 class Terminal(io.StringIO):
@@ -296,7 +303,7 @@ def test_colours_appear_on_a_terminal_unless_no_color_is_set(
         monkeypatch.setenv("NO_COLOR", no_color)
     monkeypatch.setattr(sys, "stdout", out)
     monkeypatch.setattr(sys, "stderr", io.StringIO())
-    monkeypatch.setattr(demo, "RUNNER", (sys.executable, "-c", ""))
+    monkeypatch.setattr(demo, "OCTONODE", (sys.executable, "-c", ""))
     assert demo.main([]) == 1
     assert ("\x1b[" in out.getvalue()) is coloured
 
@@ -316,11 +323,11 @@ ANSWER = {"octonode": "1", "type": "manifest", "invocationId": "who", "status": 
         ("import time; time.sleep(600)", 0.5, "no answer to 'who' within 0.5 s"),
         ("print('hello')", 30, r"stdout carries a line that is not JSON: b'hello\n'"),
         ("print('{}')", 30, "the answer carries the id of no open request; open are 'who'"),
-        (f"print('x' * {2 * demo.LINE_LIMIT_BYTES})", 30, "a line of over 1,048,576 bytes came"),
+        (f"print('x' * {2 * demo_hosts.LIMIT_BYTES})", 30, "a line of over 1,048,576 bytes came"),
         (f"print({json.dumps(ANSWER)!r}); print()", 30, "this does not hold: nothing else came on stdout"),
         (f"print({json.dumps(ANSWER)!r}); exit(3)", 30, "left with status 0; found 3"),
-        (f"print({json.dumps(ANSWER)!r})", 30, "this does not hold: the manifest is that of word_statistics"),
-        (f"print({json.dumps(ANSWER | {'status': 'error'})!r})", 30, "a good answer with manifest was due"),
+        (f"print({json.dumps(ANSWER)!r})", 30, "the last answer lacks a field"),
+        (f"print({json.dumps(ANSWER | {'manifest': None})!r})", 30, "an answer with manifest was due"),
     ],
     ids=[
         "silent",
@@ -343,9 +350,50 @@ def test_a_demo_that_misses_something_fails_and_says_what(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Each check of the demo can fail: here the node's process is one that is broken on purpose."""
-    monkeypatch.setattr(demo, "RUNNER", (sys.executable, "-c", program))
+    monkeypatch.setattr(demo, "OCTONODE", (sys.executable, "-c", program))
     assert demo.main(["--timeout", str(timeout_s)]) == 1
     printed = capsys.readouterr()
     assert printed.err.startswith("demo.py: ")
     assert message in printed.err
     assert "checks hold" not in printed.out
+
+
+READY = "import sys, time; print('NODETOOL_STDIO_READY', file=sys.stderr, flush=True); "
+
+
+@pytest.mark.parametrize(
+    ("program", "timeout_s", "message"),
+    [
+        ("", 30, "not ready: the process ended with status 0; its stderr is empty"),
+        ("import time; time.sleep(600)", 0.5, "not ready within 0.5 s"),
+        (READY + "print('hello')", 30, "a frame of over 1,048,576 bytes came, or no frame: b'hell'"),
+        (READY + r"sys.stdout.buffer.write(b'\0\0\0\1\xc1')", 30, "stdout carries a frame that is not MessagePack"),
+        (READY + r"sys.stdout.buffer.write(b'\0\0\0\2\x80')", 30, "stdout ended inside a frame: b'\\x80'"),
+        (READY + r"sys.stdout.buffer.write(b'\0\0\0\1\x80')", 30, "the id of no open request; open are 'what'"),
+    ],
+    ids=["silent", "hangs", "chatters", "no MessagePack", "half a frame", "no id"],
+)
+def test_the_demo_says_what_is_wrong_with_frames(
+    program: str, timeout_s: float, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same for the other wire."""
+    monkeypatch.setattr(demo, "NODETOOL", (sys.executable, "-c", program))
+    with pytest.raises(DemoError, match=re.escape(message)):
+        asyncio.run(demo.show_nodetool(Paper(io.StringIO(), colour=False), timeout_s))
+
+
+def test_outputs_that_differ_between_the_hosts_fail_the_demo(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Equal is equal as JSON: 1 and 1.0 are not."""
+
+    async def octonode(_paper: Paper, _timeout_s: float) -> tuple[dict[str, Any], dict[str, str]]:
+        return {name: {"output": 1} for name in demo.CALLS}, {"signs": "no"}
+
+    async def nodetool(paper: Paper, timeout_s: float) -> tuple[dict[str, Any], dict[str, str]]:
+        outputs, errors = await octonode(paper, timeout_s)
+        return outputs | {"slug": {"output": 1.0}}, errors
+
+    monkeypatch.setattr(demo, "show_octonode", octonode)
+    monkeypatch.setattr(demo, "show_nodetool", nodetool)
+    monkeypatch.setattr(demo, "show_bridge", lambda paper: asyncio.run(octonode(paper, 1)))
+    with pytest.raises(DemoError, match="this does not hold: slug: slugify gave the same"):
+        demo.show(Paper(io.StringIO(), colour=False), 1)
