@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import threading
 
+from octonode_sdk.errors import Fault, OutputsError
 from octonode_sdk.failures import scrub
+from octonode_sdk.faults import path_text
 from octonode_sdk.values import plain
 
 from . import messages
 from .errors import OutgoingTooLargeError
-from .frames import encode, frame_size, framed, type_of
+from .frames import encode, encode_data, frame_size, framed, type_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
 
     from octonode_sdk.call import Plan
     from octonode_sdk.context import Context
-    from octonode_sdk.errors import Fault
     from octonode_sdk.values import Policy
 
     from .frames import Frame
@@ -33,9 +34,16 @@ CANCELLED = "Node execution was cancelled"
 #: Longest `error` and `traceback`, in characters (EXE-22).
 _TEXT_LIMIT = 10_000
 
+#: Bytes of a frame that no text has, about: its keys, its ids, the words around what was cut.
+_AROUND_BYTES = 600
+
+#: Two texts of four bytes a character.
+_CHARACTER_BYTES = 8
+
 #: Printed text that has no line end is kept up to this many characters, and then sent as it is.
 _LINE_LIMIT = 8192
 
+#: UPD-6.
 _SEVERITIES = {"debug": "info", "info": "info", "warning": "warning", "error": "error"}
 
 
@@ -46,12 +54,18 @@ class Link:
         outbox: Takes the frames.
         limit_bytes: Most bytes of a payload.
         on_loop: Tells whether this thread is the one of the event loop.
+
+    Attributes:
+        text_limit: Longest text of an error or a log, in characters: where the frame limit is small, one that fits.
+        unsent: Calls that have ended and whose outputs still wait for their turn, by request id.
     """
 
-    __slots__ = ("limit_bytes", "on_loop", "outbox")
+    __slots__ = ("limit_bytes", "on_loop", "outbox", "text_limit", "unsent")
 
     def __init__(self, outbox: Outbox, limit_bytes: int, on_loop: Callable[[], bool]) -> None:
         self.outbox, self.limit_bytes, self.on_loop = outbox, limit_bytes, on_loop
+        self.text_limit = max(100, min(_TEXT_LIMIT, (limit_bytes - _AROUND_BYTES) // _CHARACTER_BYTES))
+        self.unsent: dict[str, Call] = {}
 
 
 class Call:
@@ -110,15 +124,20 @@ class Call:
             self._plan, self._policy, self.context = plan, policy, context
             return not self.has_ended
 
-    def cancel(self) -> None:
-        """Tell it to stop. One that has not started ends at once (CAN-5); outputs that wait are not sent (CAN-13)."""
+    def cancel(self) -> bool:
+        """Tell it to stop; return False where its terminal frame is on its way, and nothing can be changed (CAN-2).
+
+        One that has not started ends at once (CAN-5); outputs that wait are not sent (CAN-13).
+        """
         frame = encode(messages.error(self.request.request_id, CANCELLED))
         with self._lock:
-            self.is_cancelled = True
             if self.has_ended:
-                if self._unsent is not None:
-                    self._unsent.replace(frame)
-                return
+                if self._unsent is None:
+                    return False
+                self.is_cancelled = True
+                self._unsent.replace(frame)
+                return True
+            self.is_cancelled = True
             context, stop = self.context, self.on_cancel
             if context is None and stop is None:
                 self._end(frame)
@@ -127,13 +146,16 @@ class Call:
             context.cancel()
         if stop is not None:
             stop()
+        return True
 
     # What the node says
 
     def progress(self, context: Context, done: float, total: float | None, message: str | None) -> None:
-        """Send how far it is; where the last such frame still waits, this one takes its place (UPD-12)."""
+        """Send how far it is; where the last such frame still waits, this one takes its place (UPD-1, UPD-12)."""
         del context
-        values = (_number(done), 0 if total is None else _number(total), message)
+        # What is made late is made of plain values: no code of the author's runs on the thread that writes.
+        text = None if message is None else str(message)
+        values = (_number(done), 0 if total is None else _number(total), text)
         with self._lock:
             if self.has_ended:
                 return
@@ -155,43 +177,44 @@ class Call:
         self._send_late(self._log_message(severity, text))
 
     def preview(self, context: Context, value: Any) -> None:
-        """Send a preview; one that can't be sent is told of instead (UPD-14)."""
+        """Send a preview (UPD-8, UPD-9); one that can't be sent is told of instead (UPD-14)."""
         del context
         faults: list[Fault] = []
         assert self._plan is not None  # only a node that runs has a Context
         assert self._policy is not None
         data: dict[str, Any]
-        if isinstance(value, (bytes, bytearray, memoryview)):
-            outputs = self._plan.node.outputs
+        deep = "it is nested too deep or contains itself"
+        try:
             made = plain(value, None, faults, self._policy)
-            data = {"type": "binary_update", "node_id": self._node_id, "binary": made}
-            data["output_name"] = outputs[0].name if outputs else "output"
-        else:
-            try:
-                made = plain(value, None, faults, self._policy)
-            except RecursionError:
-                made = None
-                self.tell("warning", "a preview can't be shown: it is nested too deep or contains itself")
-                return
-            data = {"type": "preview_update", "node_id": self._node_id, "value": made}
+            if isinstance(value, (bytes, bytearray, memoryview)):
+                outputs = self._plan.node.outputs
+                data = {"type": "binary_update", "node_id": self._node_id, "binary": made}
+                data["output_name"] = outputs[0].name if outputs else "output"
+            else:
+                data = {"type": "preview_update", "node_id": self._node_id, "value": _scrubbed(made)}
+        except RecursionError:
+            self.tell("warning", f"a preview can't be shown: {deep}")
+            return
         if faults:
             self.tell("warning", f"a preview can't be shown: {faults[0].path}: {faults[0].message}")
             return
-        message = messages.update(self.request.request_id, data)
         try:
-            self._send(encode(_without_surrogates(message), limit=self.link.limit_bytes))
-        except (OutgoingTooLargeError, ValueError) as error:
-            self.tell("warning", f"a preview can't be shown: {error}")
+            frame = encode(messages.update(self.request.request_id, data), limit=self.link.limit_bytes)
+        except (OutgoingTooLargeError, ValueError) as error:  # ValueError: the packer's own limit of depth
+            self.tell("warning", f"a preview can't be shown: {deep if isinstance(error, ValueError) else error}")
+            return
+        self._send(frame)
 
     def write_text(self, text: str) -> None:
-        """Take what the node prints: whole lines become log updates (UPD-15), the rest waits for its end."""
+        """Take what the node prints: each whole line is a log update (UPD-15), the rest waits for its end."""
         with self._lock:
             text = self._line + text
             whole, newline, self._line = text.rpartition("\n")
             if not newline and len(self._line) > _LINE_LIMIT:
                 whole, self._line = self._line, ""
-        if whole.strip():
-            self.tell("info", whole)
+        for line in whole.split("\n"):
+            if line.strip():
+                self.tell("info", line)
 
     @property
     def _node_id(self) -> str:
@@ -204,7 +227,7 @@ class Call:
             "type": "log_update",
             "node_id": self._node_id,
             "node_name": self.request.node_type if self._plan is None else title_of(self._plan.node),
-            "content": _cut(scrub(text)),
+            "content": _cut(scrub(text), self.link.text_limit),
             "severity": severity,
             "workflow_id": self.request.workflow_id or "",
         }
@@ -228,17 +251,20 @@ class Call:
             outbox.pump()
 
     def emit(self, outputs: dict[str, Any]) -> Awaitable[None] | None:
-        """Send partial outputs (EXE-13); on the loop, return what is to be awaited while the host is slow.
+        """Send partial outputs (EXE-13); on the loop, return what is to be awaited while the host is slow (UPD-19).
+
+        They are not kept once they are written (UPD-20).
 
         Raises:
             OutgoingTooLargeError: They are over the frame limit.
+            OutputsError: They are nested too deep.
         """
         return self._emit(self._encode(messages.chunk(self.request.request_id, outputs)))
 
     def _emit(self, frame: Frame) -> Awaitable[None] | None:
         outbox = self.link.outbox
         with self._lock:
-            if self.has_ended:
+            if self.has_ended or self.is_cancelled:
                 return None
             self._cell = None
             outbox.put(frame if outbox.is_empty else _Held(self, frame))
@@ -254,7 +280,7 @@ class Call:
         """Send the outputs as the terminal frame.
 
         Raises:
-            OutgoingTooLargeError, ValueError: They can't be sent; the call has not ended.
+            OutgoingTooLargeError, OutputsError: They can't be sent; the call has not ended.
         """
         frame = self._encode(messages.result(self.request.request_id, outputs))
         self._flush_text()
@@ -268,6 +294,7 @@ class Call:
                 self._end(frame)
             else:
                 self._unsent = _Held(self, frame)
+                self.link.unsent[self.request.request_id] = self
                 self._end(self._unsent)
 
     def fail(self, text: str, traceback: str | None = None) -> None:
@@ -275,8 +302,9 @@ class Call:
         self._flush_text()
         if self.is_cancelled:
             text, traceback = CANCELLED, None
-        traceback = None if traceback is None else _cut(_replaced(traceback))
-        message = messages.error(self.request.request_id, _cut(_replaced(text)), traceback)
+        limit = self.link.text_limit
+        traceback = None if traceback is None else _cut(_replaced(traceback), limit)
+        message = messages.error(self.request.request_id, _cut(_replaced(text), limit), traceback)
         with self._lock:
             if not self.has_ended:
                 self._end(encode(message))
@@ -308,7 +336,7 @@ class Call:
             self.tell("info", text)  # UPD-17
 
     def _end(self, frame: Frame | _Held) -> None:
-        """Put the terminal frame, with the lock held."""
+        """Put the terminal frame, with the lock held; what is said from now on is dropped (UPD-11)."""
         self.has_ended = True
         self._cell = None
         self.link.outbox.put(frame)
@@ -316,15 +344,24 @@ class Call:
     def _encode(self, message: dict[str, Any]) -> Frame:
         """Return the frame of outputs; half characters in them are replaced, and that is told (VAL-16)."""
         try:
-            return encode(message, limit=self.link.limit_bytes)
-        except UnicodeEncodeError:
-            from octonode_sdk.faults import path_text
-            from octonode_sdk.shapes import find_surrogate
+            try:
+                frame = encode(message, limit=self.link.limit_bytes)
+                if not _has_bad_key(frame):
+                    return frame
+                return encode(_without_surrogates(message), limit=self.link.limit_bytes)
+            except UnicodeEncodeError:
+                from octonode_sdk.shapes import find_surrogate
 
-            path = find_surrogate(message["data"]["outputs"])
-            place = "$" if isinstance(path, bool) else path_text(path)
-            self.tell("warning", f"{place} holds half a character (a lone surrogate); it is sent as U+FFFD")
-            return encode(_without_surrogates(message), limit=self.link.limit_bytes)
+                path = find_surrogate(message["data"]["outputs"])
+                place = "$" if isinstance(path, bool) else path_text(path)
+                self.tell("warning", f"{place} holds half a character (a lone surrogate); it is sent as U+FFFD")
+                return encode(_without_surrogates(message), limit=self.link.limit_bytes)
+        except (ValueError, RecursionError):  # the packer's own limit, or Python's (VAL-18)
+            outputs = message["data"]["outputs"]
+            deep = next((name for name in outputs if not _can_be_packed(outputs[name])), None)
+            place = "$" if deep is None else path_text((None, deep))
+            node = None if self._plan is None else self._plan.node.id
+            raise OutputsError([Fault(place, "is nested too deep")], node=node) from None
 
 
 class _Progress:
@@ -344,7 +381,7 @@ class _Progress:
             values, self.values = self.values, None
         assert values is not None  # it is taken once
         done, total, message = values
-        text = None if message is None else _cut(_replaced(scrub(str(message))))
+        text = None if message is None else _cut(scrub(message), self._call.link.text_limit)
         return encode(messages.progress(self._call.request.request_id, done, total, text))
 
 
@@ -369,6 +406,8 @@ class _Held:
             is_last = call._unsent is self
             if is_last:
                 call._unsent = None
+                if call.link.unsent.get(call.request.request_id) is call:
+                    del call.link.unsent[call.request.request_id]
             return None if call.is_cancelled and not is_last else self._frame
 
 
@@ -383,7 +422,13 @@ async def _room_in(outbox: Outbox) -> None:
         if not room.done():
             room.set_result(None)
 
-    outbox.call_with_room(lambda: loop.call_soon_threadsafe(tell))
+    def tell_from_any_thread() -> None:
+        try:
+            loop.call_soon_threadsafe(tell)
+        except RuntimeError:  # the loop is closed: nobody waits any more, and the thread that writes goes on
+            return
+
+    outbox.call_with_room(tell_from_any_thread)
     await room
 
 
@@ -393,10 +438,11 @@ def _number(value: float) -> float:
     return int(number) if number.is_integer() and abs(number) < 2**53 else number
 
 
-def _cut(text: str) -> str:
-    if len(text) <= _TEXT_LIMIT:
+def _cut(text: str, limit: int) -> str:
+    """Return a text of at most `limit` characters, 100 at least, which says so where it was cut (EXE-22)."""
+    if len(text) <= limit:
         return text
-    half = _TEXT_LIMIT // 2 - 50
+    half = limit // 2 - 25
     return f"{text[:half]}\n... ({len(text) - 2 * half} characters left out) ...\n{text[-half:]}"
 
 
@@ -405,9 +451,37 @@ def _replaced(text: str) -> str:
     return text if text.isascii() else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
+def _has_bad_key(frame: Frame) -> bool:
+    """Tell whether a frame may hold the key that some hosts refuse to decode, and others rename (VAL-20)."""
+    pieces = [frame] if isinstance(frame, bytes) else frame
+    return any(isinstance(piece, bytes) and b"__proto__" in piece for piece in pieces)
+
+
+def _host_key(key: str) -> str:
+    """Return a key as every host reads it: that of an object's prototype as hosts rename it."""
+    return "__proto_" if key == "__proto__" else _replaced(key)
+
+
 def _without_surrogates(value: Any) -> Any:
     if isinstance(value, str):
         return _replaced(value)
     if isinstance(value, dict):
-        return {_replaced(key): _without_surrogates(one) for key, one in value.items()}
+        return {_host_key(key): _without_surrogates(one) for key, one in value.items()}
     return [_without_surrogates(one) for one in value] if isinstance(value, list) else value
+
+
+def _scrubbed(value: Any) -> Any:
+    """Return plain values whose texts may be shown: no secrets (EXE-29), no half characters (EXE-21)."""
+    if isinstance(value, str):
+        return scrub(value)
+    if isinstance(value, dict):
+        return {_host_key(scrub(key)): _scrubbed(one) for key, one in value.items()}
+    return [_scrubbed(one) for one in value] if isinstance(value, list) else value
+
+
+def _can_be_packed(value: Any) -> bool:
+    try:
+        encode_data([[[_without_surrogates(value)]]])  # as deep as in its message
+    except (ValueError, RecursionError):
+        return False
+    return True

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CallLogStream", "capture_logging", "current_call"]
 
-#: The call that this thread, or this task of the loop, works for. Threads that node code starts inherit it.
+#: The call that this thread, or this task of the loop, works for. Threads that node code starts inherit it (UPD-18).
 current_call: ContextVar[Speaker | None] = ContextVar("current_call", default=None)
 
 

@@ -216,10 +216,18 @@ class BridgeTimeoutError(BridgeError, TimeoutError):
     """
 
     def __init__(self, type: str, seconds: float, *, request_id: str, way_out: str) -> None:
-        self.type, self.seconds, self.request_id = type, seconds, request_id
+        self.type, self.seconds, self.request_id, self._way_out = type, seconds, request_id, way_out
         super().__init__(
             f"the request {request_id!r} ({type}) got no frame for {seconds:g} s and was cancelled; {way_out}"
         )
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # An OSError, which this is too, takes its text in `__init__` alone.
+        return _remake_timeout, (self.type, self.seconds, self.request_id, self._way_out)
+
+
+def _remake_timeout(type: str, seconds: float, request_id: str, way_out: str) -> BridgeTimeoutError:
+    return BridgeTimeoutError(type, seconds, request_id=request_id, way_out=way_out)
 
 
 class RequestFailedError(BridgeError):

@@ -1,7 +1,7 @@
 """Frames, pure: bytes <-> messages. Shared by the worker and the client (docs/nodetool-wire.md, FRM, RID and VAL).
 
 A frame is a 4-byte big-endian length and that many bytes of MessagePack, which hold one map
-`{type: str, request_id: str, data: map}`. WebSocket carries the same payload without the length.
+`{type: str, request_id: str, data: map}` (FRM-1, FRM-18). WebSocket carries the same payload without the length.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ __all__ = [
     "encode_data",
     "frame_size",
     "framed",
+    "large_or_copied",
     "large_or_same",
     "recover_request_id",
     "type_of",
@@ -40,7 +41,7 @@ __all__ = [
 
 HEADER_BYTES = 4
 
-#: Most bytes of a payload, unless NODETOOL_BRIDGE_MAX_FRAME_SIZE says otherwise; the protocol page's default.
+#: Most bytes of a payload, unless NODETOOL_BRIDGE_MAX_FRAME_SIZE says otherwise; the protocol page's default (FRM-3).
 DEFAULT_LIMIT_BYTES = 256 << 20
 
 #: Bytes values of this size and more are not copied into their frame. Below it a copy costs less than a system call.
@@ -60,13 +61,13 @@ _BIN32 = Struct(">BI")
 
 
 class FrameSplitter:
-    """Takes the bytes of a stream as they come, and gives the payloads of the frames in it.
+    """Takes the bytes of a stream as they come, and gives the payloads of the frames in it (FRM-1, FRM-2).
 
     Args:
         limit: Most bytes of a payload; checked as soon as the length is there (FRM-4).
 
     Attributes:
-        failure: Set once a length is over the limit. Nothing behind it can be understood, and nothing is taken.
+        failure: Set once a length is over the limit. Nothing behind it can be understood, and nothing is taken (FRM-7).
     """
 
     def __init__(self, limit: int = DEFAULT_LIMIT_BYTES) -> None:
@@ -149,18 +150,21 @@ class _Absent:
 
 _ABSENT = _Absent()
 
-#: How many values of private ext types have been met, by any thread: a change only means that a walk is due.
-_exts_seen = 0
+#: Renewed with each value of a private ext type, by any thread: another one only means that a walk is due.
+_last_ext = object()
 
 
 def _note_ext(_code: int, _data: bytes) -> _Absent:
-    global _exts_seen
-    _exts_seen += 1
+    global _last_ext
+    _last_ext = object()
     return _ABSENT
 
 
 #: How the three forms of a timestamp begin: fixext 4, fixext 8, and ext 8 with 12 bytes, each of type -1.
 _TIMESTAMPS = (b"\xd6\xff", b"\xd7\xff", b"\xc7\x0c\xff")
+
+#: How bytes begin, which may be a key: the decoder lets those pass, and tells of every other key that is no text.
+_BYTES = (b"\xc4", b"\xc5", b"\xc6")
 
 #: In a payload of this size and more, a walk is quicker than three searches: most of it is in few large values.
 _WALK_BYTES = 1 << 20
@@ -169,22 +173,27 @@ _WALK_BYTES = 1 << 20
 def decode(payload: Any) -> dict[str, Any]:
     """Return the map that a payload holds, in plain values.
 
-    What a host did not give (ext 0 and any other private ext type) is left out of maps, and None in lists. A timestamp
-    is its ISO 8601 text. A key that is no text becomes one, as JavaScript writes it.
+    What a host did not give (ext 0 and any other private ext type) is left out of maps, and None in lists (VAL-1,
+    VAL-2). A timestamp is its ISO 8601 text (VAL-4). A key that is no text becomes one, as JavaScript writes it
+    (VAL-5), and of two equal ones the last wins (FRM-15).
 
     Raises:
-        MalformedFrameError: It is not one MessagePack map. `request_id` is what `recover_request_id` finds.
+        MalformedFrameError: It is not one MessagePack map (FRM-9 to FRM-14). `request_id` is what `recover_request_id`
+            finds.
     """
-    before, is_plain = _exts_seen, True
+    before, is_plain = _last_ext, True
     try:
         try:
             message = unpackb(payload, ext_hook=_note_ext, timestamp=3)
         except ValueError as error:
             if "not allowed for map key" not in str(error):
                 raise
-            message = unpackb(payload, ext_hook=_note_ext, timestamp=3, strict_map_key=False)
+            # As pairs: in a dict the keys 1, 1.0 and true would be one, and a list would be none.
+            message = unpackb(
+                payload, ext_hook=_note_ext, timestamp=3, strict_map_key=False, object_pairs_hook=_with_text_keys
+            )
             is_plain = False
-        if not is_plain or before != _exts_seen or _may_hold_timestamp(payload):
+        if not is_plain or before is not _last_ext or _may_need_walk(payload):
             message = _plain(message)
     except Exception as error:  # whatever the decoder makes of bytes that are no message
         raise MalformedFrameError(
@@ -205,10 +214,17 @@ def _reason(error: Exception) -> str:
     )
 
 
-def _may_hold_timestamp(payload: Any) -> bool:
+def _may_need_walk(payload: Any) -> bool:
+    """Tell whether there may be timestamps, or keys that are bytes."""
     if len(payload) >= _WALK_BYTES:
         return True
-    return b"\xff" in payload and any(mark in payload for mark in _TIMESTAMPS)
+    if b"\xff" in payload and any(mark in payload for mark in _TIMESTAMPS):
+        return True
+    return any(mark in payload for mark in _BYTES)
+
+
+def _with_text_keys(pairs: list[tuple[Any, Any]]) -> dict[str, Any]:
+    return {_key_text(key): value for key, value in pairs if key is not _ABSENT}
 
 
 def _plain(value: Any) -> Any:
@@ -216,9 +232,7 @@ def _plain(value: Any) -> Any:
     cls = type(value)
     if cls is dict:
         return {
-            key if type(key) is str else _key_text(key): _plain(one)
-            for key, one in value.items()
-            if one is not _ABSENT and key is not _ABSENT
+            key if type(key) is str else _key_text(key): _plain(one) for key, one in value.items() if one is not _ABSENT
         }
     if cls is list:
         return [None if one is _ABSENT else _plain(one) for one in value]
@@ -229,17 +243,24 @@ def _plain(value: Any) -> Any:
 
 def _key_text(key: Any) -> str:
     """Return a key of a JavaScript Map as the key of an object (VAL-5)."""
-    if key is None or key is True or key is False:
-        return {None: "null", True: "true", False: "false"}[key]
-    if type(key) is float and key.is_integer():
-        return str(int(key))
+    if type(key) is str:
+        return key
     if type(key) is bytes:
         return key.decode("utf-8")
-    return key.isoformat() if hasattr(key, "isoformat") else str(key)
+    if type(key) is list:
+        return ",".join("" if one is None or one is _ABSENT else _key_text(one) for one in key)
+    if type(key) is dict:
+        return "[object Object]"
+    if hasattr(key, "isoformat"):
+        text: str = key.isoformat()
+        return text
+    from octonode_sdk.shapes import key_text
+
+    return str(key_text(key))
 
 
 def recover_request_id(payload: Any) -> str | None:
-    """Return the id in the bytes of a payload that can't be decoded, or None (RID-4).
+    """Return the id in the bytes of a payload that can't be decoded, or None (RID-4, RID-5).
 
     The key's text is looked for, and the text behind it taken, whatever header it has.
     """
@@ -283,14 +304,27 @@ def large_or_same(value: bytes | bytearray | memoryview) -> Any:
     return Large(view) if view.nbytes >= LARGE_BYTES else value
 
 
+def large_or_copied(value: bytes | bytearray | memoryview) -> Any:
+    """Return the same, but a copy of large ones that can be written to.
+
+    For bytes whose owner goes on: a node that fills one buffer again and again must not change what waits to be sent,
+    nor find that it can't resize the buffer meanwhile.
+    """
+    view = memoryview(value)
+    if view.nbytes < LARGE_BYTES:
+        return value
+    return Large(view if view.readonly else memoryview(bytes(view)))
+
+
 class _Encoder:
     """A packer, and the places at which it left out the memory of large values."""
 
-    __slots__ = ("_packer", "places")
+    __slots__ = ("_packer", "packed_bytes", "places")
 
     def __init__(self) -> None:
         self._packer = Packer(default=self._leave_out, buf_size=4096)  # type: ignore[call-arg]  # the stub knows an older one
         self.places: list[tuple[int, memoryview]] = []
+        self.packed_bytes = 0
 
     def _leave_out(self, value: Any) -> None:
         """Note where the value belongs, and let nil stand there: one byte, which is cut out afterwards."""
@@ -303,6 +337,7 @@ class _Encoder:
         """Return the pieces of a packed value."""
         self.places.clear()
         data: bytes = self._packer.pack(value)
+        self.packed_bytes = len(data)
         if not self.places:
             return [data]
         pieces: list[bytes | memoryview] = []
@@ -313,6 +348,9 @@ class _Encoder:
         pieces.append(data[start:])
         return pieces
 
+
+#: An encoder that has packed more than this is let go with the memory that it has taken.
+_KEPT_BYTES = 1 << 20
 
 #: Encoders that are free. One is not shared between threads while it packs; taking and giving back is atomic.
 _encoders: deque[_Encoder] = deque()
@@ -330,7 +368,8 @@ def encode_data(value: Any) -> list[bytes | memoryview]:
         encoder = _Encoder()
     pieces = encoder.pack(value)  # an encoder that has failed in the middle is not used again
     encoder.places.clear()
-    _encoders.append(encoder)
+    if encoder.packed_bytes <= _KEPT_BYTES:
+        _encoders.append(encoder)
     return pieces
 
 
@@ -384,7 +423,7 @@ def type_of(payload: Any) -> str:
     `encode` puts it first, so this serves for the payloads of this package.
     """
     head = bytes(payload[1:40])
-    size = head[5] & 0x1F if head[:5] == b"\xa4type" and 0xA0 <= head[5] <= 0xBF else 0
+    size = head[5] & 0x1F if head[:5] == b"\xa4type" and b"\xa0" <= head[5:6] <= b"\xbf" else 0
     return head[6 : 6 + size].decode("ascii", "replace")
 
 

@@ -18,7 +18,7 @@ from _thread import allocate_lock
 
 from octonode_sdk.errors import DefinitionError, LoadError
 from octonode_sdk.failures import scrub
-from octonode_sdk.nodes import all_nodes
+from octonode_sdk.nodes import all_nodes, hand_faults_to
 from octonode_sdk.packs import (
     import_file,
     import_module,
@@ -192,10 +192,14 @@ def take_inventory(
     if disabled is None:
         disabled = split_names(os.environ.get(DISABLED_VARIABLE, ""))
     taker = _Taker([one.strip() for one in namespaces if one.strip()], points, tell, importing)
-    for target in targets:
-        taker.take_target(target)
-    if packs:
-        taker.take_packs(points, set(disabled))
+    hand_faults_to(taker.take_fault)
+    try:
+        for target in targets:
+            taker.take_target(target)
+        if packs:
+            taker.take_packs(points, set(disabled))
+    finally:
+        hand_faults_to(None)
     return taker.finish()
 
 
@@ -242,6 +246,10 @@ class _Taker:
                 self._add(name, "filter", LoadError(f"no node has the namespace {name!r}; {others}"))
         return Inventory(self._nodes, self._errors, self._filter or sorted(there), self._tell)
 
+    def take_fault(self, module: str, error: DefinitionError) -> None:
+        """Note a node that is ill-defined; the others of its module stay (FND-12)."""
+        self._add(module, "metadata", error)
+
     def take_target(self, target: str) -> None:
         """Take the nodes of a file, or of a module by its dotted name."""
         if is_file(target):
@@ -282,6 +290,7 @@ class _Taker:
         self._files.add(full)
         stem = os.path.splitext(os.path.basename(path))[0]
         origin = f"target {path}"
+        before = len(self._errors)
         try:
             if self._importing is not None:
                 self._importing(path)
@@ -293,7 +302,7 @@ class _Taker:
             else:
                 self._add(stem, "import", error, origin)
             return
-        if not found:
+        if not found and len(self._errors) == before:
             self._add(stem, "import", LoadError(f"{path} defines no node; put @node on a function of it"))
         for node in found:
             self._list(node, stem, origin)

@@ -110,26 +110,28 @@ class Execute:
         if type(node_type) is not str or not node_type:
             raise _missing(request_id, "execute", "node_type", "a text such as 'text.Join'", node_type)
         self.node_type: str = node_type
-        inputs: dict[str, Any] = data.get("fields") or {}
-        if type(inputs) is not dict:
+        inputs: dict[str, Any] | None = data.get("fields")
+        if inputs is None:
+            inputs = {}
+        elif type(inputs) is not dict:
             raise _missing(request_id, "execute", "fields", "a map of values by name", inputs)
-        blobs = data.get("blobs")  # BLB-2
-        if blobs:
+        blobs = data.get("blobs")
+        if blobs is not None:
             if type(blobs) is not dict:
                 raise _missing(request_id, "execute", "blobs", "a map of bytes by name", blobs)
-            inputs = {**inputs, **blobs}
+            inputs = {**inputs, **blobs}  # BLB-2
         inputs.pop("_control_context", None)  # the graph's own; a dynamic node would take it for an input
         self.inputs = inputs
         secrets = data.get("secrets")
         self.secrets: dict[str, str] = {}
-        if secrets:
+        if secrets is not None:
             if type(secrets) is not dict:  # its text may be a secret itself
                 raise BadRequestError("execute needs `secrets`, a map of texts by name", request_id=request_id)
             self.secrets = {name: value for name, value in secrets.items() if type(value) is str}
         self.chunked = data.get("blob_transfer") == CHUNKED
         self.node_id, self.job_id = _text(data, "node_id"), _text(data, "job_id")
         self.workflow_id, self.user_id = _text(data, "workflow_id"), _text(data, "user_id")
-        vram: Any = data.get("requires_vram_gb")
+        vram: Any = data.get("requires_vram_gb")  # EXE-32
         self.requires_vram_gb: float | None = vram if type(vram) in (int, float) and vram > 0 else None
 
 
@@ -151,7 +153,7 @@ _KINDS: dict[str, Callable[[str, dict[str, Any]], Request]] = {
     "cancel": lambda request_id, _data: Cancel(request_id),
     "discover": lambda request_id, _data: Discover(request_id),
     "worker.status": lambda request_id, _data: Status(request_id),
-    "provider.list": lambda request_id, _data: ProviderList(request_id),
+    "provider.list": lambda request_id, _data: ProviderList(request_id),  # PRV-2
 }
 
 #: Families of the protocol: an unknown member of one is answered by the family's name (PRV-1).
@@ -161,9 +163,11 @@ _FAMILIES = ("provider", "models", "job", "comfy", "blender")
 def parse_request(message: dict[str, Any]) -> Request:
     """Return the request that a decoded map is.
 
+    Keys that are not known are ignored (RID-10), and `data` that is nil is an empty map (RID-8).
+
     Raises:
-        UnanswerableError: Its id is missing, empty or no text (RID-2).
-        BadRequestError: Its type is unknown, or it lacks what its type needs.
+        UnanswerableError: Its id is missing, empty or no text (RID-2, RID-3).
+        BadRequestError: Its type is unknown (RID-7), its data is no map (RID-9), or it lacks what its type needs.
     """
     request_id = message.get("request_id")
     type_ = message.get("type")
@@ -171,7 +175,7 @@ def parse_request(message: dict[str, Any]) -> Request:
         shown = "no request_id" if request_id is None else f"the request_id {shorten(request_id)}"
         raise UnanswerableError(f"ignored a message of type {shorten(type_)} with {shown}; an id is a text, not empty")
     data = message.get("data")
-    if data is None:
+    if data is None or type_ == "cancel":  # an error would end the request that is to be cancelled
         data = {}
     elif type(data) is not dict:
         raise BadRequestError(f"`data` of {shorten(type_)} is {shorten(data)}; expected a map", request_id=request_id)

@@ -108,6 +108,7 @@ def entry_of(node: Node, namespace: str) -> dict[str, Any]:
     from octonode_sdk.docstrings import read_docstring
 
     described, texts = read_docstring(node.doc)
+    described = _with_tags(described, node.doc)
     entry: dict[str, Any] = {
         "node_type": node_type_of(node, namespace),  # NMD-1
         "title": title_of(node),  # NMD-3
@@ -364,6 +365,29 @@ def _property(port: Port, node: Node, texts: dict[str, str]) -> dict[str, Any]:
 
 def _placed(error: DefinitionError, node: Node, place: str) -> DefinitionError:
     return DefinitionError(error.problem, node=node.id, parameter=place, way_out=error.way_out)
+
+
+def _with_tags(description: str, doc: str) -> str:
+    """Return the description with what NodeTool's editor reads out of a docstring: tags, and use cases (NMD-4).
+
+    It takes the second line for a list of tags with commas, and shows what stands under "Use cases:". Only what looks
+    like these is kept: a sentence that goes on in the second line of a docstring is no list of tags.
+    """
+    lines = [line.strip() for line in doc.strip().splitlines()]
+    tags = [one.strip() for one in lines[1].split(",")] if len(lines) > 1 else []
+    has_tags = len(tags) > 1 and all(0 < len(tag) <= 30 and tag[-1] not in ".:;" for tag in tags)
+    has_tags = has_tags and (len(lines) == 2 or not lines[2])
+    start = next((index for index, line in enumerate(lines) if line.lower() == "use cases:"), len(lines))
+    uses: list[str] = []
+    for line in lines[start:]:
+        if not line and len(uses) > 1:
+            break
+        if line:
+            uses.append(line)
+    if not has_tags and not uses:
+        return description
+    first = [lines[0], ", ".join(tags)] if has_tags else [description, ""]
+    return "\n".join([*first, *(["", *uses] if uses and has_tags else uses)])
 
 
 def _default(port: Port) -> Any:

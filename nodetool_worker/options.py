@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from .frames import DEFAULT_LIMIT_BYTES
+from .inventory import split_names, split_targets
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ Ends at the end of stdin. `python -m nodetool_worker` is the same program.
 variables:
   NODETOOL_BRIDGE_MAX_FRAME_SIZE   most bytes of a frame, both ways (default {DEFAULT_LIMIT_BYTES})
   NODETOOL_LOG_LEVEL               least level of what nodes log (default INFO)
+  COMFYUI_URL                      where a ComfyUI server is, for `worker.status` (default http://127.0.0.1:8188)
   OCTONODE_DISABLED_PACKS          names of installed packs that are not imported, separated by commas
 
 exit status: 0 stdin has ended or a signal came, 2 wrong usage, 141 nobody reads stdout any more.
@@ -54,14 +56,16 @@ class Options:
     """What the command line and the variables say.
 
     Attributes:
-        stdio: Whether to serve stdin and stdout.
-        nodes: Targets, in order.
-        namespaces: The filter, empty for none.
+        stdio: Whether to serve stdin and stdout (WOP-1).
+        nodes: Targets, in order (WOP-2).
+        namespaces: The filter, empty for none (FND-6).
         concurrency: Calls at once, at least 1.
         grace: Seconds, at least 0.
-        isolate: Whether each call gets a process of its own.
+        isolate: Whether each call gets a process of its own (WOP-5).
         alone: Whether this process is one that was started for an isolated call.
-        limit_bytes: Most bytes of a payload, at least 1.
+        host, port: For a WebSocket server (WOP-11).
+        limit_bytes: Most bytes of a payload, at least 1 (WOP-6).
+        comfy_url: Address of a ComfyUI server, for `worker.status`.
         log_level: Least level of records that are shown.
         warnings: What was wrong with variables, a line each.
         show: Text to print instead of serving, or None.
@@ -69,6 +73,7 @@ class Options:
 
     __slots__ = (
         "alone",
+        "comfy_url",
         "concurrency",
         "grace",
         "host",
@@ -91,6 +96,7 @@ class Options:
         self.grace = _DEFAULT_GRACE
         self.limit_bytes = DEFAULT_LIMIT_BYTES
         self.log_level = "INFO"
+        self.comfy_url = "http://127.0.0.1:8188"  # where ComfyUI is unless told otherwise
         self.host: str | None = None
         self.port: int | None = None
         self.warnings: list[str] = []
@@ -118,10 +124,6 @@ def _port(text: str) -> int:
     return value
 
 
-def _names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
-
-
 def _level(text: str) -> str:
     if text.upper() not in ("DEBUG", "INFO", "WARNING", "WARN", "ERROR", "CRITICAL", "FATAL", "NOTSET"):
         raise ValueError(text)
@@ -132,10 +134,11 @@ def _level(text: str) -> str:
 _VALUES: list[tuple[str, str | None, str | None, Callable[[str], Any], str]] = [
     ("concurrency", "--concurrency", "OCTONODE_CONCURRENCY", _whole, "a whole number of at least 1"),
     ("grace", "--grace", "OCTONODE_GRACE", _seconds, "a number of seconds, at least 0"),
-    ("namespaces", "--namespaces", "NODETOOL_WORKER_NAMESPACES", _names, "names separated by commas"),
+    ("namespaces", "--namespaces", "NODETOOL_WORKER_NAMESPACES", split_names, "names separated by commas"),
     ("host", "--host", None, str, "an address"),
     ("port", "--port", None, _port, "a port number"),
     ("limit_bytes", None, "NODETOOL_BRIDGE_MAX_FRAME_SIZE", _whole, "a whole number of bytes, at least 1"),
+    ("comfy_url", None, "COMFYUI_URL", str, "an address"),
     ("log_level", None, "NODETOOL_LOG_LEVEL", _level, "a level such as INFO"),
 ]
 
@@ -189,14 +192,14 @@ def read_options(arguments: list[str], environment: Mapping[str, str]) -> Option
             given.add(attribute)
     for attribute, _, variable, read, wanted in _VALUES:
         text = environment.get(variable, "") if variable else ""
-        if text and attribute not in given:
+        if text and attribute not in given:  # WOP-8
             try:
                 setattr(options, attribute, read(text))
             except ValueError:
                 default = getattr(options, attribute)
                 options.warnings.append(f"{variable} is {text!r}; expected {wanted}; using {default}")
     if not options.nodes:
-        options.nodes = [target for target in environment.get("OCTONODE_NODES", "").split(os.pathsep) if target]
+        options.nodes = split_targets(environment.get("OCTONODE_NODES", ""))  # FND-1
     return options
 
 

@@ -1,6 +1,7 @@
 """Frames on their way out: their order, who goes first, and who waits while the host reads slowly.
 
-Any thread puts frames in; whoever finds the pipe free writes what waits. No thread is there for that alone.
+Any thread puts frames in; whoever finds the pipe free writes what waits, frame by frame and each of them whole
+(FRM-19). No thread is there for that alone.
 """
 
 from __future__ import annotations
@@ -172,11 +173,11 @@ class Outbox:
                     self._bytes -= self._batch_bytes
                     self._batch_bytes = 0
                     batch = self._take_batch()
+                self._left = _pieces_of(batch)
                 if self._waiting_for_room and not self.is_full:
                     self._tell_room()
                 if not batch:
                     return True
-                self._left = _pieces_of(batch)
             if not self._pipe.write(self._left, block=block):
                 return False
 
@@ -188,13 +189,13 @@ class Outbox:
             queue = self._urgent or self._frames
             if not queue:
                 break
-            entry = queue.popleft()
+            entry = queue[0]
             own = frame_size(entry) if isinstance(entry, (bytes, list)) else entry.size
             if queue is self._urgent:
                 self._urgent_bytes -= own
             size += own
-            batch.append(entry)
-        self._batch_bytes = size
+            self._batch_bytes = size  # before it leaves the queue: `is_empty` is asked without the lock
+            batch.append(queue.popleft())
         return batch
 
 

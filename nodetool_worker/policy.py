@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from octonode_sdk.values import Policy
 
-from .frames import large_or_same
+from .frames import large_or_copied
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,5 +24,5 @@ def policy_of(node: Node) -> Policy:
         big_integers=own.big_integers,
         raw_bytes=POLICY.raw_bytes,
         text_keys=POLICY.text_keys,
-        wrap_bytes=large_or_same,
+        wrap_bytes=large_or_copied,
     )

@@ -1,4 +1,4 @@
-"""`python -m nodetool.worker --stdio`: the worker on stdin and stdout.
+"""`python -m nodetool.worker --stdio`: the worker on stdin and stdout, which is its host's alone (FRM-20).
 
 The main thread loads the nodes, then waits for signals and for the end of the host, and never runs node code. No thread
 reads stdin while it runs node code: the threads of `lanes` take turns (EXE-33).
@@ -50,7 +50,7 @@ _CANCEL_SECONDS = 1.0
 
 #: Calls that are read ahead of those that can run; more stay in the pipe, and with them the cancels behind them. What
 #: is in memory is bounded by the bytes as well.
-_READ_AHEAD = 1 << 16
+_READ_AHEAD = 1 << 14
 
 #: So many of the largest frames may be in memory, those of running calls included, before reading stops (EXE-36).
 _READ_AHEAD_FRAMES = 4
@@ -82,14 +82,16 @@ class Server:
         self._session = Session(worker, self._outbox)
         self._splitter = FrameSplitter(options.limit_bytes)
         self._is_at_end = False
+        self._untaken: list[Any] = []
         self._leave_at: float | None = None
         self._is_cancelling = False
         self._is_started = False
         self._faults = 0
         self.signal = 0
         self.kept: list[object] = []
+        # The order of requests is that in which their nodes start, and not that of their answers (EXE-35, EXE-37).
         self._lanes = Lanes(
-            limit=options.concurrency,
+            limit=options.concurrency,  # EXE-34
             read=self._read,
             serve=self._serve,
             deliver=lambda _none, more: self._outbox.pump(more),
@@ -101,7 +103,7 @@ class Server:
         before_hard_end(self._session.close_contexts)
 
     def serve(self) -> int:
-        """Serve until the end of input, a signal, or the end of the reader; return the exit status."""
+        """Serve until the end of input, a signal, or the end of the reader; return the exit status (END-5)."""
         while True:
             try:
                 return self._watch()
@@ -126,7 +128,7 @@ class Server:
             outbox.is_watched = lanes.look()
             if outbox.is_dirty:  # looked at after the line above: who finds nobody watching wakes this thread
                 outbox.is_watched = True
-            timeout = LOOK_SECONDS if outbox.is_watched else None
+            timeout = LOOK_SECONDS if outbox.is_watched else None  # END-13
             if leave_at is not None:
                 left = leave_at - monotonic()
                 if left <= 0:
@@ -170,22 +172,30 @@ class Server:
         """Wait for bytes and return the calls in them; None at the end of input. All else is answered here."""
         if self._is_at_end:
             return None
-        splitter = self._splitter
-        payloads = read_payloads(self._wire.in_fd, splitter)
-        if payloads is None:  # also inside a frame (FRM-6)
-            self._is_at_end = True
-            return None
+        splitter, session = self._splitter, self._session
+        if self._untaken:  # those before them are served meanwhile
+            session.wait_for_room()
+            payloads, self._untaken = self._untaken, []
+        else:
+            read = read_payloads(self._wire.in_fd, splitter)
+            if read is None:  # also inside a frame (FRM-6)
+                self._is_at_end = True
+                return None
+            payloads = read
         calls: list[Call] = []
-        for payload in payloads:
+        for index, payload in enumerate(payloads):
+            if session.is_crowded:
+                self._untaken = payloads[index:]
+                return calls
             try:
-                call = self._session.take(payload)
+                call = session.take(payload)
             except Exception as error:  # noqa: BLE001  # whatever it is, the requests behind this one are read
                 say(f"stdio worker: a frame of {len(payload)} bytes was lost: {type(error).__name__}: {error}\n")
                 continue
             if call is not None:
                 calls.append(call)
-        if splitter.failure is not None:  # FRM-7: what follows can't be understood
-            self._session.refuse(splitter.failure)
+        if splitter.failure is not None:  # FRM-7: what follows can't be understood; FRM-8: what came before it goes on
+            session.refuse(splitter.failure)
             self._is_at_end = True
         return calls
 
@@ -214,7 +224,7 @@ def main(arguments: list[str] | None = None) -> int:
 def _serve_stdio(options: Options) -> int:
     """Take the wire, load the nodes, serve them, and clean up; return the exit status."""
     try:
-        wire = take_wire(CallLogStream)
+        wire = take_wire(CallLogStream)  # FRM-21, FRM-22: before anything of a node is loaded
     except OSError as error:
         say(f"nodetool.worker: there is no stdout to answer on ({error})\n")
         return 2
@@ -238,12 +248,13 @@ def _serve_stdio(options: Options) -> int:
         LoopThread(),
         limit_bytes=options.limit_bytes,
         transport="stdio",
+        comfy_url=options.comfy_url,
         isolate=None if options.alone else _isolation(options),
         isolates_all=options.isolate,
     )
     server = Server(worker, wire, options)
     started(server)
-    tell_ready()
+    tell_ready()  # FRM-25; who has sent requests before finds them served from here on (FRM-27)
     status = server.serve()
     own = {listed.node.module for listed in inventory.nodes.values()}
     server.kept = leave(status, grace=options.grace, loaded=loaded, own=own, is_alone=True)

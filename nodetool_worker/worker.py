@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from octonode_sdk.nodes import Node
     from octonode_sdk.values import Policy
 
+    from .frames import Frame
     from .inventory import Inventory
     from .outbox import Outbox
 
@@ -54,6 +55,7 @@ class Worker:
         loop: Where coroutines run.
         limit_bytes: Most bytes of a payload.
         transport: "stdio" or "websocket".
+        comfy_url: Where a ComfyUI server would be; nothing here talks to it yet.
         isolate: Runs the call of an isolated node; None where this process is one that was started for such a call.
         isolates_all: Whether every node is isolated.
     """
@@ -65,17 +67,20 @@ class Worker:
         *,
         limit_bytes: int,
         transport: str,
+        comfy_url: str = "",
         isolate: Isolation | None = None,
         isolates_all: bool = False,
     ) -> None:
         self._inventory, self.loop = inventory, loop
-        self.limit_bytes, self._transport = limit_bytes, transport
+        self.limit_bytes, self._transport, self._comfy_url = limit_bytes, transport, comfy_url
         self._isolate, self._isolates_all = isolate, isolates_all
         self._plans: dict[str, tuple[Plan, Policy]] = {}
         self._discovery: list[bytes | memoryview] | None = None
+        self._listed_count = 0
+        self._load_errors: list[dict[str, str]] = []
 
     def discovery(self) -> list[bytes | memoryview]:
-        """Return the packed data of the answer to `discover` (DSC-1); made once."""
+        """Return the packed data of the answer to `discover` (DSC-1 to DSC-3); made once."""
         if self._discovery is None:
             packed = self._inventory.pack_entries(lambda entry: b"".join(encode_data(entry)))
             errors = list(self._inventory.load_errors)
@@ -85,21 +90,25 @@ class Worker:
                 errors.append(_room_error(len(packed) - fitting, self.limit_bytes))
             head = encode_data({"protocol_version": messages.PROTOCOL_VERSION, "load_errors": errors})[0]
             nodes = _array_head(fitting) + b"".join(packed[:fitting])
+            self._listed_count, self._load_errors = fitting, errors
             self._discovery = [b"\x83" + bytes(head)[1:] + b"\xa5nodes" + nodes]  # a map of three instead of two
         return self._discovery
 
     def status(self) -> dict[str, Any]:
-        """Return the data of the answer to `worker.status` (DSC-8); families that are not there say so (DSC-13)."""
+        """Return the data of the answer to `worker.status` (DSC-8); families that are not there say so (DSC-13).
+
+        It counts and names what `discover` does (DSC-7, DSC-9), and like that looks at what is loaded (DSC-14).
+        """
         self.discovery()  # a node whose entry can't be made is no node
         return {
             "protocol_version": messages.PROTOCOL_VERSION,
-            "node_count": len(self._inventory.nodes),
+            "node_count": self._listed_count,
             "provider_count": 0,
-            "namespaces": self._inventory.namespaces,
-            "load_errors": self._inventory.load_errors,
-            "transport": self._transport,
-            "max_frame_size": self.limit_bytes,
-            "comfy": {"enabled": False, "url": ""},
+            "namespaces": self._inventory.namespaces,  # DSC-10
+            "load_errors": self._load_errors,
+            "transport": self._transport,  # DSC-11
+            "max_frame_size": self.limit_bytes,  # DSC-12
+            "comfy": {"enabled": False, "url": self._comfy_url},
             "blender": {"enabled": False},
             "model_prepare_backends": [],
         }
@@ -141,14 +150,14 @@ class Worker:
         try:
             plan, policy = self.plan(request)
             node = plan.node
-            if request.secrets:
+            if request.secrets:  # also those that the node does not declare
                 remember_secrets(request.secrets.values())  # EXE-29
             if self._isolate is not None and (self._isolates_all or node.isolated):
                 self._isolate(call)
                 return
-            secrets = plan.secrets(request.secrets) if plan.wants_secrets else None
+            secrets = plan.secrets(request.secrets) if plan.wants_secrets else None  # EXE-26 to EXE-28
             context = Context(
-                request_id=request.request_id,
+                request_id=request.request_id,  # EXE-31
                 node_id=request.node_id or "",
                 job_id=request.job_id,
                 workflow_id=request.workflow_id,
@@ -159,7 +168,7 @@ class Worker:
             if not call.start(plan, policy, context):
                 return
             emit = call.emit if request.streams and plan.streams else None
-            outputs = run_call(plan, request.inputs, context, self.loop, emit)
+            outputs = run_call(plan, request.inputs, context, self.loop, emit)  # EXE-14: none but those of no chunk
             context.close()  # EXE-38
             call.succeed(outputs)
             if not call.has_ended:  # it was cancelled while it went on
@@ -179,8 +188,12 @@ def _words_of(error: BaseException, node: Node | None) -> tuple[str, str | None]
     if isinstance(error, (BadRequestError, OutgoingTooLargeError)):
         return str(error), None
     if isinstance(error, CredentialError):
-        many = f"secret {error.names[0]} is" if len(error.names) == 1 else f"secrets {', '.join(error.names)} are"
-        return f"node {error.node!r}: the {many} not set; add them to the settings of the host", None
+        one = len(error.names) == 1
+        many = f"secret {error.names[0]} is" if one else f"secrets {', '.join(error.names)} are"
+        return (
+            f"node {error.node!r}: the {many} not set; add {'it' if one else 'them'} to the settings of the host",
+            None,
+        )
     from octonode_sdk.failures import failure_of
 
     failure = failure_of(error, node)
@@ -238,14 +251,25 @@ class Session:
         loop = worker.loop
         self._link = Link(outbox, worker.limit_bytes, lambda: loop.is_current)
         self._calls: dict[str, Call] = {}
-        self._same_id: dict[str, deque[Call]] = {}
+        #: What waits for a call with the same id: calls, and answers that are made already.
+        self._same_id: dict[str, deque[Call | Frame]] = {}
         self._same_id_count = 0
         self._changed = threading.Condition()
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether so many requests wait for others with their id that no more should be taken (EXE-36)."""
+        return self._same_id_count >= _SAME_ID_LIMIT
+
+    def wait_for_room(self) -> None:
+        """Wait while it is crowded. For the thread that reads, once the calls that it was given are handed over."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self.is_crowded)
 
     def take(self, payload: Any) -> Call | None:
         """Take a payload: return the call that it asks for, if one is to be run now; anything else is done here.
 
-        It waits while too many requests have one id, or the host does not read the answers that it asks for.
+        It waits while the host does not read the answers that it asks for.
         """
         try:
             request = parse_request(decode(payload))
@@ -253,14 +277,15 @@ class Session:
             self._worker.told(str(error))
             return None
         except MalformedFrameError as error:
-            self._worker.told(str(error))
+            self._worker.told(str(error))  # FRM-17
             known = error.request_id
             with self._changed:
-                is_free = known not in self._calls  # RID-6: it would end another request
-            self._answer(messages.error(known if is_free else None, str(error)))
+                is_free = known not in self._calls and known not in self._link.unsent  # RID-6
+            self._put_urgent(encode(messages.error(known if is_free else None, str(error))))  # FRM-16
             return None
         except RemoteProtocolError as error:
-            self._answer(messages.error(error.request_id, str(error)))
+            known = error.request_id or ""  # never without: that is the first case
+            self._answer(known, encode(messages.error(known, str(error))))
             return None
         if isinstance(request, Execute):
             return self._accept(Call(request, self._link, len(payload)))
@@ -273,7 +298,7 @@ class Session:
     def refuse(self, error: RemoteProtocolError) -> None:
         """Answer what could not even be read as a payload (FRM-7)."""
         self._worker.told(str(error))
-        self._answer(messages.error(None, str(error)))
+        self._put_urgent(encode(messages.error(None, str(error))))
 
     def _answer_now(self, request: Discover | Status | ProviderList) -> None:
         request_id = request.request_id
@@ -286,12 +311,17 @@ class Session:
                 frame = encode({"type": "result", "request_id": request_id, "data": data})
         except Exception as error:  # noqa: BLE001  # a node's metadata may hold anything
             frame = encode(messages.error(request_id, _words_of(error, None)[0]))
+        self._answer(request_id, frame)  # DSC-6: by the thread that reads
+
+    def _answer(self, request_id: str, frame: Frame) -> None:
+        """Send a terminal frame ahead of all others, or behind those of a request that has the same id (RID-13)."""
+        with self._changed:
+            if request_id in self._calls:
+                self._wait_behind(request_id, frame)
+                return
         self._put_urgent(frame)
 
-    def _answer(self, message: dict[str, Any]) -> None:
-        self._put_urgent(encode(message))
-
-    def _put_urgent(self, frame: Any) -> None:
+    def _put_urgent(self, frame: Frame) -> None:
         self._outbox.put(frame, urgent=True)
         if self._outbox.has_too_many_urgent:
             self._outbox.pump()
@@ -305,16 +335,15 @@ class Session:
             if request_id not in self._calls:
                 self._calls[request_id] = call
                 return call
-            self._changed.wait_for(lambda: self._same_id_count < _SAME_ID_LIMIT)
-            if request_id not in self._calls:
-                self._calls[request_id] = call
-                return call
-            self._same_id.setdefault(request_id, deque()).append(call)
-            self._same_id_count += 1
+            self._wait_behind(request_id, call)
             return None
 
+    def _wait_behind(self, request_id: str, waiting: Call | Frame) -> None:
+        self._same_id.setdefault(request_id, deque()).append(waiting)
+        self._same_id_count += 1
+
     def serve(self, call: Call) -> None:
-        """Run a call, and then those that have waited with its id, on this thread."""
+        """Run a call, and then what has waited with its id, on this thread (EXE-33)."""
         following: Call | None = call
         while following is not None:
             if not following.has_ended:
@@ -324,31 +353,35 @@ class Session:
     def _next_after(self, call: Call) -> Call | None:
         request_id = call.request.request_id
         with self._changed:
-            waiting = self._same_id.get(request_id)
-            if not waiting:
-                del self._calls[request_id]
-                return None
-            following = self._calls[request_id] = waiting.popleft()
-            if not waiting:
-                del self._same_id[request_id]
-            self._same_id_count -= 1
-            self._changed.notify_all()
-            return following
+            waiting = self._same_id.get(request_id, ())
+            while waiting:
+                following = waiting.popleft()
+                self._same_id_count -= 1
+                self._changed.notify_all()
+                if isinstance(following, Call):
+                    self._calls[request_id] = following
+                    return following
+                self._outbox.put(following)
+            self._same_id.pop(request_id, None)
+            del self._calls[request_id]
+            return None
 
     def cancel(self, request_id: str) -> None:
-        """Tell the request in flight with this id to stop, if there is one (CAN-1, CAN-2, RID-14)."""
+        """Tell the request in flight with this id to stop, if there is one (CAN-1 to CAN-4, RID-14).
+
+        It is the first whose terminal frame is not on its way. `discover` and the like have theirs at once (CAN-16).
+        """
         with self._changed:
-            call = self._calls.get(request_id)
-        if call is None:
-            return
+            known = [self._link.unsent.get(request_id), self._calls.get(request_id), *self._same_id.get(request_id, ())]
         try:
-            call.cancel()
+            any(isinstance(one, Call) and one.cancel() for one in known)
         except RuntimeError as error:  # node code has closed the event loop
             self._worker.told(f"the cancel of {request_id[:100]!r} did not reach the node: {error}")
 
     def _all(self) -> list[Call]:
         with self._changed:
-            return [*self._calls.values(), *(call for calls in self._same_id.values() for call in calls)]
+            waiting = [one for some in self._same_id.values() for one in some]
+            return [*self._calls.values(), *(one for one in waiting if isinstance(one, Call))]
 
     def cancel_all(self) -> None:
         """Tell every request to stop (END-3)."""
@@ -360,6 +393,11 @@ class Session:
         for call in self._all():
             call.is_cancelled = False
             call.fail(text)
+        with self._changed:
+            for waiting in self._same_id.values():
+                for one in waiting:
+                    if not isinstance(one, Call):
+                        self._outbox.put(one)
 
     def close_contexts(self) -> None:
         """Remove the temporary folders of calls that are given up (END-11)."""

@@ -239,17 +239,23 @@ class Collector:
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self._last: dict[str, Any] = {}
-        self._nullable = {port.name for port in plan.node.outputs if is_nullable(port.type)}
+        outputs = plan.node.outputs
+        self._nullable = {port.name for port in outputs if is_nullable(port.type)}
+        #: Ports for which a None may stand that says nothing of them: those of a node with several.
+        self._may_pass = self._nullable if len(outputs) > 1 else set[str]()
 
     def take(self, value: Any) -> dict[str, Any]:
         """Take one yielded value; return it by port.
+
+        Where a node has several outputs a None does not replace an earlier value: authors yield it for those that have
+        nothing new.
 
         Raises:
             OutputsError: It does not fit.
         """
         part = self._plan.partial(value)
         for name, one in part.items():
-            if one is not None or name in self._nullable:
+            if one is not None or (name in self._nullable and not (name in self._may_pass and name in self._last)):
                 self._last[name] = one
         return part
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from time import monotonic
 
 from .errors import CallCancelledError, NodeError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable, Mapping
     from pathlib import Path
     from typing import Any, Protocol
@@ -25,7 +27,10 @@ if TYPE_CHECKING:
             """Show an intermediate value."""
 
 
-__all__ = ["LEVELS", "Context", "NullSink"]
+__all__ = ["FOLDER_VARIABLE", "LEVELS", "Context", "NullSink"]
+
+#: Names the temporary folder of the only call of this process; see `_make_folder`.
+FOLDER_VARIABLE = "OCTONODE_CALL_FOLDER"
 
 LEVELS = ("debug", "info", "warning", "error")
 
@@ -47,6 +52,35 @@ class NullSink:
 
 
 _NULL_SINK = NullSink()
+
+
+def _current_task() -> asyncio.Task[Any] | None:
+    """Return the task of the event loop that is running on this thread, if one is."""
+    current_task = getattr(sys.modules.get("asyncio"), "current_task", None)
+    try:
+        return None if current_task is None else current_task()
+    except RuntimeError:  # no loop runs on this thread
+        return None
+
+
+def _make_folder() -> Path:
+    """Make a folder that nobody else has or may read.
+
+    Whoever starts a process for one call gives the name: it removes the folder where the process can't (EXE-38).
+    """
+    import os
+    from pathlib import Path
+
+    given = os.environ.get(FOLDER_VARIABLE)
+    if given:
+        try:
+            os.mkdir(given, 0o700)
+            return Path(given)
+        except OSError:  # another Context of this process has it
+            pass
+    from tempfile import mkdtemp
+
+    return Path(mkdtemp(prefix="octonode-"))
 
 
 class Context:
@@ -74,6 +108,7 @@ class Context:
         "_secrets",
         "_sink",
         "_temp_dir",
+        "_was_told_on_loop",
         "attempt",
         "config",
         "deadline",
@@ -109,7 +144,7 @@ class Context:
         self.job_id, self.workflow_id, self.user_id = job_id, workflow_id, user_id
         self.deadline = deadline
         self._secrets, self._sink = secrets or {}, sink
-        self._cancelled = self._cancel_told = False
+        self._cancelled = self._cancel_told = self._was_told_on_loop = False
         #: Called by `cancel`, by whoever runs the call; an async node's task is cancelled through it.
         self.on_cancel: Callable[[], object] | None = None
         self._temp_dir: Path | None = None
@@ -133,11 +168,13 @@ class Context:
     def temp_dir(self) -> Path:
         """A folder of this call's own, made on first use and removed after the call."""
         if self._temp_dir is None:
-            from pathlib import Path
-            from tempfile import mkdtemp
-
-            self._temp_dir = Path(mkdtemp(prefix="octonode-"))
+            self._temp_dir = _make_folder()
         return self._temp_dir
+
+    @property
+    def was_told_on_loop(self) -> bool:
+        """Whether a coroutine has got the cancellation from here: its task must not get it once more. For hosts."""
+        return self._was_told_on_loop
 
     def check_cancelled(self) -> None:
         """Stop here if the call was told to stop; call it in long loops.
@@ -147,12 +184,15 @@ class Context:
         """
         if self._cancelled:
             self._cancel_told = True
+            self._was_told_on_loop = self._was_told_on_loop or _current_task() is not None
             raise CallCancelledError("the call was told to stop")
 
     def _stop_once(self) -> None:
-        """Stop a cancelled call that has not been stopped yet: its clean-up may log and go on."""
+        """Stop a cancelled call that has not been stopped yet: its clean-up may log and go on (CAN-10)."""
         if self._cancelled and not self._cancel_told:
-            self.check_cancelled()
+            task = _current_task()
+            if task is None or not task.cancelling():  # else the task was told
+                self.check_cancelled()
 
     def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
         """Say how far the work is: `ctx.progress(3, 10, "resizing")`.

@@ -99,18 +99,33 @@ def _failure_of(error: BaseException, node: Node | None) -> Failure:
     return Failure(RUNTIME_ERROR, message, retryable=retryable, stack=stack_of(error))  # ERR-14
 
 
-def _named(error: BaseException) -> str:
-    """Return the class of an exception with its text: `ValueError: no such colour`. Never empty (ERR-2)."""
+#: Members of a group that an error names, and how deep it looks for them.
+_MEMBERS, _MEMBERS_DEPTH = 5, 3
+
+#: What Python says where a coroutine or generator raises what would look like its end, by the class of that (PEP 479).
+_HIDING = ("coroutine raised ", "generator raised ", "async generator raised ")
+
+
+def _named(error: BaseException, depth: int = 0) -> str:
+    """Return the class of an exception with its text: `ValueError: no such colour`. Never empty (ERR-2, EXE-18)."""
+    hidden = error.__cause__ if type(error) is RuntimeError else None
+    if isinstance(hidden, (StopIteration, StopAsyncIteration)):
+        is_hiding = _text_of(error) in [how + type(hidden).__name__ for how in _HIDING]
+        error = hidden if is_hiding else error
     name, text = type(error).__name__, _text_of(error)
     if name == "CancelledError" and not text:
-        text = "a task that the node waited for was cancelled by its own library"
+        text = "a task that the node waited for was cancelled by its own library"  # CAN-14
+    if isinstance(error, BaseExceptionGroup) and depth < _MEMBERS_DEPTH:  # EXE-25
+        members = [_named(one, depth + 1) for one in error.exceptions[:_MEMBERS]]
+        more = "; ..." if len(error.exceptions) > _MEMBERS else ""
+        text += f" [{'; '.join(members)}{more}]"
     return f"{name}: {text}" if text else name
 
 
 def _text_of(error: BaseException) -> str:
     try:
         return str.__str__(str(error))
-    except BaseException as broken:  # noqa: BLE001  # the author's __str__ may fail, exit or interrupt: the call still has an answer
+    except BaseException as broken:  # noqa: BLE001  # the author's __str__ may fail, exit or interrupt (EXE-20): the call still has an answer
         return f"<its text can't be made: {type(broken).__name__}>"
 
 

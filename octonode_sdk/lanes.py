@@ -272,15 +272,15 @@ class LoopThread:
 
         loop = self._started()
         tasks: list[asyncio.Task[Any]] = []
-        timeouts: list[TimeoutError] = []
+        lost: list[BaseException] = []
         if context is not None:
             # The task and not the future, which would be done at once. Set before the task runs and may be cancelled.
-            context.on_cancel = lambda: loop.call_soon_threadsafe(_cancel_once, tasks)
-        future = asyncio.run_coroutine_threadsafe(_noted(coroutine, tasks, timeouts, context), loop)
+            context.on_cancel = lambda: loop.call_soon_threadsafe(_cancel_once, tasks, context)
+        future = asyncio.run_coroutine_threadsafe(_noted(coroutine, tasks, lost, context), loop)
         try:
             value = future.result()
-            if timeouts:
-                raise timeouts.pop()
+            if lost:
+                raise lost.pop()
             return value
         except BaseException:
             if context is not None and context.cancelled:
@@ -292,27 +292,30 @@ class LoopThread:
 
 
 async def _noted(
-    coroutine: Coroutine[Any, Any, Any], tasks: list[Any], timeouts: list[TimeoutError], context: Context | None
+    coroutine: Coroutine[Any, Any, Any], tasks: list[Any], lost: list[BaseException], context: Context | None
 ) -> Any:
     """Run a coroutine in a task that is noted, so that it can be cancelled.
 
-    A TimeoutError is noted too: on its way through a future asyncio makes it anew, without its traceback and cause.
+    A TimeoutError or CancelledError is noted too: on its way through a future it is made anew, without its traceback
+    and cause.
     """
     import asyncio
 
     tasks.append(asyncio.current_task())
     if context is not None and context.cancelled:  # before the task was there
-        _cancel_once(tasks)
+        _cancel_once(tasks, context)
     try:
         return await coroutine
-    except TimeoutError as error:
-        timeouts.append(error)
+    except (TimeoutError, asyncio.CancelledError) as error:
+        lost.append(error)
 
 
-def _cancel_once(tasks: list[Any]) -> None:
-    """Cancel a noted task; a second time would hit its clean-up."""
+def _cancel_once(tasks: list[Any], context: Context) -> None:
+    """Cancel a noted task (CAN-7); a second time, or once it has heard of it elsewhere, would hit its clean-up."""
     while tasks:
-        tasks.pop().cancel()
+        task = tasks.pop()
+        if not context.was_told_on_loop:
+            task.cancel()
 
 
 def _keep_running(loop: asyncio.AbstractEventLoop) -> None:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     F = TypeVar("F", bound=Callable[..., Any])
 
-__all__ = ["LENIENT", "Node", "all_nodes", "forget", "node", "node_of"]
+__all__ = ["LENIENT", "Node", "all_nodes", "forget", "hand_faults_to", "node", "node_of"]
 
 _nodes: dict[Any, Node] = {}
 
@@ -483,12 +483,30 @@ else:
 
 
 def _define(fn: Any, options: dict[str, Any], module: str, locals_: Mapping[str, Any]) -> Any:
-    if isinstance(fn, type) or not callable(fn):
-        what = "a class" if isinstance(fn, type) else repr(fn)
-        name = getattr(fn, "__name__", None)
-        raise DefinitionError(f"@node is on {what}", node=name, way_out="put it on a function")
-    _nodes[_key(fn)] = Node(fn, options, module=module, locals_=locals_)
+    try:
+        if isinstance(fn, type) or not callable(fn):
+            what = "a class" if isinstance(fn, type) else repr(fn)
+            name = getattr(fn, "__name__", None)
+            raise DefinitionError(f"@node is on {what}", node=name, way_out="put it on a function")
+        _nodes[_key(fn)] = Node(fn, options, module=module, locals_=locals_)
+    except DefinitionError as error:
+        if _on_fault is None:
+            raise
+        _on_fault(module, error)
     return fn
+
+
+#: Takes what is wrong with a definition, with its module's name; None lets the decorator raise it.
+_on_fault: Callable[[str, DefinitionError], object] | None = None
+
+
+def hand_faults_to(take: Callable[[str, DefinitionError], object] | None) -> None:
+    """Hand over what is wrong with a definition instead of raising it, so that it costs one node and not its module.
+
+    For hosts that load packs; None lets the decorator raise again, as it does for authors.
+    """
+    global _on_fault
+    _on_fault = take
 
 
 def _key(fn: Any) -> Any:

@@ -40,16 +40,23 @@ class Secret:
 _known: tuple[str, ...] = ()
 _lock = allocate_lock()
 
-#: Shortest line of a secret of several lines that is masked by itself.
-_SHORTEST_LINE = 4
+#: Shortest value that is masked, and shortest line of one of several lines. Masking what is shorter would garble every
+#: text that is shown from then on; a secret that short is none.
+_SHORTEST = 4
+
+#: Settings that hosts pass as secrets too, and words of every second sentence.
+_NO_SECRETS = frozenset(("true", "false", "null", "none", "True", "False", "None"))
 
 
 def remember_secrets(values: Iterable[str]) -> None:
-    """Mask these values from now on, for as long as the process lives: a log line may come long after the call."""
+    """Mask these values from now on, for as long as the process lives: a log line may come long after the call.
+
+    Values of fewer than four characters are no secrets, and are not masked.
+    """
     global _known
     fresh: set[str] = set()
     for value in values:
-        if value.strip():
+        if len(value.strip()) >= _SHORTEST and value.strip() not in _NO_SECRETS:
             for part in (value, value.strip(), *_lines_of(value)):
                 for spelling in _spellings(part):
                     fresh |= _spellings(spelling)  # a text in a text, such as a repr within JSON, is escaped twice
@@ -61,7 +68,7 @@ def remember_secrets(values: Iterable[str]) -> None:
 def _lines_of(value: str) -> list[str]:
     """Return the lines of a secret of several, such as a key file: a log may show one, or put a prefix before each."""
     lines = [line.strip() for line in value.splitlines()]
-    return [line for line in lines if len(line) >= _SHORTEST_LINE] if len(lines) > 1 else []
+    return [line for line in lines if len(line) >= _SHORTEST] if len(lines) > 1 else []
 
 
 def _spellings(value: str) -> set[str]:

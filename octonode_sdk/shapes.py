@@ -86,6 +86,8 @@ def is_iterator(value: Any) -> bool:
     return hasattr(value, "__next__") and not hasattr(value, "read")
 
 
+_INFINITY = float("inf")
+
 _LIST_LIKE = {"deque", "dict_items", "dict_keys", "dict_values", "odict_items", "odict_keys", "odict_values"}
 
 
@@ -144,8 +146,8 @@ def distance(member: PortType, value: Any) -> int:
 def key_text(key: Any) -> str | None:
     """Return a key of a dict as the key of a JavaScript object; None where no text says what it is.
 
-    >>> [key_text(key) for key in (1, 2.0, 1.5, True, None, (1, "a"))]
-    ['1', '2', '1.5', 'true', 'null', '1,a']
+    >>> [key_text(key) for key in (1, 2.0, 1.5, 1e21, True, None, (1, "a"))]
+    ['1', '2', '1.5', '1e+21', 'true', 'null', '1,a']
     """
     key = number_of(key)
     if key is None:
@@ -155,8 +157,7 @@ def key_text(key: Any) -> str | None:
     if isinstance(key, int):
         return str(int.__int__(key))
     if isinstance(key, float):
-        number = float.__float__(key)
-        return str(int(number)) if number.is_integer() else repr(number)
+        return _number_text(float.__float__(key))
     if isinstance(key, str):
         return str.__str__(key)
     if isinstance(key, (tuple, frozenset)):
@@ -172,6 +173,27 @@ def key_text(key: Any) -> str | None:
     except ValueError:
         return None
     return str(text) if text is not MISSING and type(text) is not float else None
+
+
+def _number_text(number: float) -> str:
+    """Return a float as JavaScript writes it: the same digits as Python's, with its own border to exponents."""
+    if number != number or number in (_INFINITY, -_INFINITY):
+        return "NaN" if number != number else "Infinity" if number > 0 else "-Infinity"
+    mantissa, _, power = repr(abs(number)).partition("e")
+    whole, _, part = mantissa.partition(".")
+    digits = (whole + part).lstrip("0")
+    point = len(whole) + int(power or 0) - (len(whole + part) - len(digits))
+    digits = digits.rstrip("0")
+    sign = "-" if number < 0 else ""
+    if not digits:
+        return "0"
+    if 0 < point <= 21:
+        digits = digits.ljust(point, "0")
+        return sign + digits[:point] + ("." + digits[point:] if digits[point:] else "")
+    if -6 < point <= 0:
+        return f"{sign}0.{'0' * -point}{digits}"
+    fraction = "." + digits[1:] if digits[1:] else ""
+    return f"{sign}{digits[0]}{fraction}e{point - 1:+d}"
 
 
 def find_surrogate(value: Any) -> Path | bool:

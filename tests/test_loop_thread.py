@@ -3,7 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import Future
 from typing import Any
 
 import pytest
@@ -111,7 +111,7 @@ def test_cancelling_that_nobody_asked_for_is_an_error_like_others() -> None:
         raise asyncio.CancelledError
 
     for context in (None, Context()):
-        with pytest.raises(CancelledError):
+        with pytest.raises(asyncio.CancelledError):
             run(fail(), context).result(PATIENCE)
 
 

@@ -16,7 +16,7 @@ from ..errors import BridgeError, IncompatibleWorkerError, WorkerDiedError
 from ..responses import Chunk, Discovery, Result, WorkerStatus
 from .connection import CLOSE_SECONDS, Connection, limits_of, start_worker, warn
 from .core import CALL, DISCOVER, PLAIN, STATUS, STREAM
-from .inbox import Hooks, Inbox, last_chunk
+from .inbox import Hooks, Inbox, copied, last_chunk
 from .process import STARTUP_SECONDS
 from .requests import execute_data, with_large
 
@@ -71,14 +71,14 @@ class _AsyncInbox(Inbox):
         while True:
             self._is_rung = False  # before the look: what comes after it rings
             taken = self.take()
-            if taken is None:
-                await self._wait_async()
-                continue
-            if taken is self.outcome:
-                self._wake()  # for whoever else waits
-            if isinstance(taken, BridgeError):
-                raise taken
-            return taken
+            if taken is not None:
+                break
+            await self._wait_async()
+        if taken is self.outcome:
+            self._wake()  # for whoever else waits
+        if isinstance(taken, BridgeError):
+            raise copied(taken)
+        return taken
 
     async def _wait_async(self) -> None:
         waiter = self._loop.create_future()
@@ -383,8 +383,7 @@ class AsyncBridge(Connection):
     ) -> Result:
         """Send any other message and wait for its result; as `Bridge.request`."""
         hooks = Hooks(on_progress, None, on_event)
-        inbox = self._open(type_, with_large(dict(data or {})), PLAIN, hooks, timeout)
-        result = await self._wait(inbox, hooks)
+        result = await self._wait(self._open(type_, with_large(dict(data or {})), PLAIN, hooks, timeout), hooks)
         assert isinstance(result, Result)
         return result
 

@@ -153,11 +153,12 @@ class ByteReader:
         """Close the stream; by the thread that reads, when it is done."""
         if not self._is_closed:
             self._is_closed = True
+            self._on_wake = _nothing  # whoever gave it has this one too: a circle that only the collector would break
             _close(self._stream)
 
 
 class FrameWriter:
-    """Writes whole frames to a descriptor, or a file object, which belongs to it from now on (FRM-12).
+    """Writes whole frames to a descriptor, or a file object, which belongs to it from now on (FRM-19).
 
     `send` never waits: what the other side does not take at once is written by a thread, in the order of the calls.
 
@@ -291,9 +292,9 @@ class FrameWriter:
                 return
             self._is_closing = True
             self._work.notify()
-            thread = self._thread
+            thread, wait = self._thread, timeout if self._is_busy else 1.0  # an idle thread ends at once
         if thread is not None and thread is not threading.current_thread():
-            thread.join(timeout)
+            thread.join(wait)
             if thread.is_alive():  # the other side reads nothing
                 with self._lock:
                     self._is_dead = True
@@ -302,7 +303,12 @@ class FrameWriter:
                     return  # its stream is closed by nobody: the write that hangs would go to another file
                 self._bell.ring()
                 thread.join()
+        self._on_failure = _nothing  # as in ByteReader
         _close(self._stream)
+
+
+def _nothing() -> None:
+    """Do nothing."""
 
 
 def _after(batch: list[Any], count: int) -> list[Any]:

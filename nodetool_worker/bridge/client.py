@@ -391,8 +391,7 @@ class Bridge(Connection):
             BridgeError: As `execute`.
         """
         hooks = Hooks(on_progress, None, on_event)
-        inbox = self._open(type_, with_large(dict(data or {})), PLAIN, hooks, timeout)
-        result = self._wait(inbox, hooks)
+        result = self._wait(self._open(type_, with_large(dict(data or {})), PLAIN, hooks, timeout), hooks)
         assert isinstance(result, Result)
         return result
 

@@ -325,13 +325,16 @@ class Core:
     # Bytes
 
     def room(self) -> memoryview | None:
-        """Return where the next bytes are to be read into, or None where `feed` takes them (see FrameSplitter)."""
+        """Return where the next bytes are to be read into, or None where `feed` takes them (see FrameSplitter).
+
+        After the end, what is read is passed over.
+        """
         return self._splitter.room()
 
     def filled(self, count: int, now: float) -> list[Happening]:
         """Note that `count` bytes came into `room`."""
         payload = self._splitter.filled(count)
-        return [] if payload is None else self._take_all([payload], now)
+        return [] if payload is None or self._is_lost else self._take_all([payload], now)
 
     def feed(self, data: bytes, now: float) -> list[Happening]:
         """Take bytes of the worker, in pieces of any size (FRM-2)."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..messages import PROTOCOL_VERSION
 from ..errors import IncompatibleWorkerError
+from ..messages import PROTOCOL_VERSION
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from copy import copy
 from time import monotonic
 
 from ..errors import BridgeError
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from ..responses import Response
     from .link import Link
 
-__all__ = ["Hooks", "Inbox", "last_chunk"]
+__all__ = ["Hooks", "Inbox", "copied", "last_chunk"]
 
 #: Parts that wait for their taker before the worker has to wait (see `link`).
 _ENOUGH_PARTS = 256
@@ -106,17 +107,30 @@ class Inbox:
             BridgeError: The request has failed.
             TimeoutError: `until` has passed; the request goes on.
         """
+        taken = self._wait_for_next(until)
+        if isinstance(taken, BridgeError):
+            raise copied(taken)
+        return taken
+
+    def _wait_for_next(self, until: float | None) -> Response | BridgeError:
         while True:
             taken = self.take()
             if taken is not None:
                 if taken is self.outcome:
                     self.ring()  # for whoever else waits
-                    if isinstance(taken, BridgeError):
-                        raise taken
-                assert not isinstance(taken, BridgeError)
                 return taken
             if not self.wait(None if until is None else until - monotonic()):
                 raise TimeoutError(f"the request {self.request_id!r} is not done yet; ask again, or cancel it")
+
+
+def copied(error: BridgeError) -> BridgeError:
+    """Return an error to raise in place of one that is kept: each who waits gets his own.
+
+    The traceback of the kept one would hold the frames that wait, and with them the bridge, as long as it is kept.
+    """
+    made = copy(error)
+    made.__cause__ = error.__cause__
+    return made
 
 
 class Hooks:

@@ -206,11 +206,11 @@ class Link:
     # What comes
 
     def _read(self) -> None:
+        """Read to the end; once the link is over, only so that the worker can write what it still has."""
         core, reader = self.core, self._reader
         try:
-            while self._error_of is None:
-                with self._lock:
-                    room = core.room()
+            while True:
+                room = core.room()  # of the bytes, which are this thread's alone
                 if room is None:
                     data = reader.read()
                     if not data:
@@ -275,7 +275,7 @@ class Link:
         process = self.process
         if process is not None:
             status = process.wait(_LAST_SECONDS)
-            if status is None and process.wait(0) is None:
+            if not process.has_exited:
                 process.kill()  # one that can't answer any more is of no use
                 process.wait(_LAST_SECONDS)
                 problem += " without ending, and was killed"
@@ -296,8 +296,8 @@ class Link:
 
         self._finish(error_of)
 
-    def _finish(self, error_of: Callable[[Request | None], BridgeError]) -> None:
-        """Fail what is open, and everything that comes later, with errors of this making."""
+    def _finish(self, error_of: Callable[[Request | None], BridgeError], *, stops: bool = True) -> None:
+        """Fail what is open, and everything that comes later, with errors of this making; stop to read or not."""
         with self._lock:
             if self._error_of is not None:
                 return
@@ -305,7 +305,8 @@ class Link:
             happenings = self.core.end(error_of)
             self._pause.notify_all()
             self._clock.notify_all()
-        self._reader.stop()
+        if stops:
+            self._reader.stop()
         self._tell(happenings)
 
     # Time
@@ -381,12 +382,15 @@ class Link:
             for frame in frames:
                 if frame is not None:
                     self._writer.send(frame)
-            self._finish(lambda _request: BridgeClosedError())
+            self._finish(lambda _request: BridgeClosedError(), stops=False)
             self._writer.close(min(grace, 1.0))
+        is_reader = self._thread is threading.current_thread()
         if self.process is not None:
             status = self.process.end(grace)
+        elif not is_reader:
+            self._thread.join(grace)
         self._reader.stop()
-        if self._thread is not threading.current_thread():
+        if not is_reader:
             self._thread.join(_LAST_SECONDS)
         return status
 

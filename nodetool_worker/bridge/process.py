@@ -35,6 +35,9 @@ _LINE_BYTES = 1 << 16
 
 _READ_BYTES = 1 << 16
 
+#: What the pipes to a worker hold: what Linux grants to anybody.
+_PIPE_BYTES = 1 << 20
+
 #: How long a worker may take to end after SIGTERM.
 _TERMINATE_SECONDS = 2.0
 
@@ -138,6 +141,8 @@ class WorkerProcess:
         self.in_fd, self.out_fd = os.dup(popen.stdin.fileno()), os.dup(popen.stdout.fileno())
         popen.stdin.close()
         popen.stdout.close()
+        for fd in (self.in_fd, self.out_fd):
+            _widen(fd)
         self._lines: deque[str] = deque(maxlen=_KEPT_LINES)
         self._news = threading.Condition()
         self._is_ready = self._has_exited = False
@@ -234,7 +239,7 @@ class WorkerProcess:
         with self._news:
             self._popen.wait()
             self._has_exited = True
-            listeners = self._exit_listeners
+            listeners, self._exit_listeners = self._exit_listeners, []
             self._news.notify_all()
         _running.discard(self)
         for listener in listeners:
@@ -254,6 +259,11 @@ class WorkerProcess:
             if not self._news.wait_for(lambda: self._has_exited, timeout):
                 return None
         return self._status()
+
+    @property
+    def has_exited(self) -> bool:
+        """Whether the worker has ended."""
+        return self._has_exited
 
     def settle_stderr(self) -> None:
         """Wait a little until what an ended worker has written to stderr is read."""
@@ -319,6 +329,16 @@ def status_text(status: int | None) -> str:
     except ValueError:
         name = "unknown"
     return f"was ended by signal {-status} ({name})"
+
+
+def _widen(fd: int) -> None:
+    """Let a pipe hold more, so that large frames need fewer turns of both sides. Linux alone can."""
+    try:
+        from fcntl import F_SETPIPE_SZ, fcntl
+
+        fcntl(fd, F_SETPIPE_SZ, _PIPE_BYTES)
+    except (ImportError, OSError):  # not there, or the user has too many large pipes
+        return
 
 
 def _kill_tree(pid: int) -> None:

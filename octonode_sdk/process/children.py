@@ -1,4 +1,4 @@
-"""No child process is left behind (LIFE-14): finding and ending whatever node code has started."""
+"""No child process is left behind (LIFE-14, END-10): finding and ending whatever node code has started."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
     from typing import Any
 
-__all__ = ["end_children", "opened_for_writing", "release_in_children", "watch_children"]
+__all__ = ["end_children", "end_marked", "mark_of_child", "opened_for_writing", "release_in_children", "watch_children"]
 
-#: Set in the environment, so that a child whose parent has ended (a shell's background job) is still recognised.
+#: Set in the environment, so that a child whose parent has ended (a shell's background job) is still recognised. Its
+#: value is a path: that of the process above, and a name of its own.
 _MARK = "OCTONODE_RUNNER"
 
 _STARTS = frozenset(
@@ -41,8 +43,24 @@ _wrote = False
 
 def watch_children() -> None:
     """Mark what this process starts from now on, and note what it opens. Once a process."""
-    os.environ[_MARK] = f"{os.getpid()}.{os.urandom(4).hex()}"
+    os.environ[_MARK] = _below(os.environ.get(_MARK))
     sys.addaudithook(_note)
+
+
+def _below(mark: str | None) -> str:
+    own = f"{os.getpid()}.{os.urandom(4).hex()}"
+    return f"{mark}/{own}" if mark else own
+
+
+def mark_of_child() -> dict[str, str]:
+    """Return the variable by which a child that is about to be started, and all below it, can be found (ISO-6)."""
+    return {_MARK: _below(os.environ.get(_MARK))}
+
+
+def end_marked(mark: dict[str, str]) -> None:
+    """Kill a child that was started with this variable, if it is still there, and every process below it."""
+    if os.path.isdir("/proc/self"):
+        _kill_all(lambda: _proc_table(mark[_MARK])[1])
 
 
 def _note(event: str, arguments: tuple[Any, ...]) -> None:
@@ -94,9 +112,13 @@ def end_children() -> None:
     if sys.platform == "win32":
         os.system(f'taskkill /T /F /FI "PPID eq {os.getpid()}" >NUL 2>&1')
         return
+    _kill_all(_descendants)
+
+
+def _kill_all(find: Callable[[], Iterable[int]]) -> None:
     killed: set[int] = set()
     for _ in range(_ROUNDS):  # one that was starting another when the list was made left that one out
-        fresh = [pid for pid in _descendants() if pid not in killed]
+        fresh = [pid for pid in find() if pid not in killed]
         if not fresh:
             return
         for pid in fresh:
@@ -119,7 +141,7 @@ def _has_child() -> bool:
 
 def _descendants() -> list[int]:
     """Return the ids of the processes below this one and of those that carry its mark."""
-    parents, marked = _proc_table() if os.path.isdir("/proc/self") else (_ps_table(), set())
+    parents, marked = _proc_table(os.environ.get(_MARK, "")) if os.path.isdir("/proc/self") else (_ps_table(), set())
     found, queue = set(marked), [os.getpid(), *marked]
     while queue:
         above = queue.pop()
@@ -130,8 +152,9 @@ def _descendants() -> list[int]:
     return sorted(found)
 
 
-def _proc_table() -> tuple[dict[int, int], set[int]]:
-    mark = f"{_MARK}={os.environ.get(_MARK, '')}".encode()
+def _proc_table(mark: str) -> tuple[dict[int, int], set[int]]:
+    """Return the parent of each process, and the processes that carry a mark or one below it."""
+    entry = f"{_MARK}={mark}".encode()
     parents: dict[int, int] = {}
     marked: set[int] = set()
     for name in os.listdir("/proc"):
@@ -145,7 +168,7 @@ def _proc_table() -> tuple[dict[int, int], set[int]]:
                 continue
             parents[int(name)] = int(parent)
             with open(f"/proc/{name}/environ", "rb") as file:
-                if mark in file.read().split(b"\0"):
+                if any(one == entry or one.startswith(entry + b"/") for one in file.read().split(b"\0")):
                     marked.add(int(name))
         except (OSError, IndexError, ValueError):  # it ended meanwhile, or belongs to somebody else
             continue

@@ -94,6 +94,8 @@ def before_hard_end(act: Callable[[], object]) -> None:
 
 def end_at_once(status: int) -> NoReturn:
     """End the process and its children, also in the middle of a call."""
+    # A node that computes would keep the interpreter for 5 ms behind each system call below, and there are hundreds.
+    sys.setswitchinterval(1e-6)
     try:
         for act in _last_acts:
             act()

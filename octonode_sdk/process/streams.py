@@ -112,10 +112,10 @@ class Wire:
 
 
 def take_wire(make_log: Callable[[], LogStream] | None = None) -> Wire:
-    """Make the protocol's descriptors private (LINE-13), and 0, 1, `sys.stdin`, `sys.stdout`, `sys.stderr` harmless.
+    """Make the protocol's descriptors private (LINE-13, FRM-21), and 0, 1 and the streams of `sys` harmless.
 
-    From here on descriptor 0 is the null device and 1 goes where 2 goes, child processes included (LIFE-15, LIFE-16).
-    Text that `print` had buffered for stdout ends up on stderr.
+    From here on descriptor 0 is the null device and 1 goes where 2 goes, child processes included (LIFE-15, LIFE-16,
+    FRM-22). Text that `print` had buffered for stdout ends up on stderr.
 
     Args:
         make_log: Makes the stream for the text of node code; `LogStream` unless given.
@@ -244,7 +244,7 @@ def _masked(text: bytes) -> bytes:
 
 
 class LogStream(io.TextIOWrapper):
-    """`sys.stdout` and `sys.stderr` of node code: text for stderr, whatever it is made of (LINE-17, LINE-18).
+    """`sys.stdout` and `sys.stderr` of node code: text for stderr, whatever it is made of (LINE-17, LINE-18, FRM-28).
 
     Secrets are masked, every character is accepted, and a full or closed stderr holds nobody up.
     """

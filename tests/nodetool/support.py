@@ -111,7 +111,7 @@ def check_frame(frame: Any) -> Frame:
     type_, id_, data = frame["type"], frame["request_id"], frame["data"]
     assert type_ in _TYPES
     assert isinstance(data, dict)
-    assert (isinstance(id_, str) and id_) or (id_ is None and type_ == "error"), frame
+    assert (isinstance(id_, str) and id_) or (id_ is None and type_ == "error"), shown(frame)
     if type_ == "error":
         assert isinstance(data["error"], str) and data["error"]  # noqa: PT018  # one fact: a text that says something
         assert isinstance(data.get("traceback", ""), str)  # absent and never nil
@@ -130,6 +130,11 @@ def check_frame(frame: Any) -> Frame:
     return frame
 
 
+def shown(frame: Frame) -> str:
+    """Return the beginning of what a frame says."""
+    return repr(frame)[:2000]
+
+
 def kinds_of(frames: list[Frame]) -> list[str]:
     """Return the types of frames."""
     return [frame["type"] for frame in frames]
@@ -138,7 +143,7 @@ def kinds_of(frames: list[Frame]) -> list[str]:
 def outputs_of(frames: list[Frame]) -> Any:
     """Return the outputs of a request that has succeeded."""
     last = frames[-1]
-    assert last["type"] == "result", last
+    assert last["type"] == "result", shown(last)
     assert last["data"]["blobs"] == {}
     return last["data"]["outputs"]
 
@@ -146,7 +151,7 @@ def outputs_of(frames: list[Frame]) -> Any:
 def error_of(frames: list[Frame]) -> str:
     """Return the text of the error of a request that has failed."""
     last = frames[-1]
-    assert last["type"] == "error", last
+    assert last["type"] == "error", shown(last)
     text: str = last["data"]["error"]
     return text
 

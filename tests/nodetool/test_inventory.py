@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from nodetool_worker.inventory import split_targets, take_inventory
-from octonode_sdk import nodes, secrets
+from octonode_sdk import DefinitionError, nodes, secrets
 from tests.nodetool.packkit import a_node, as_it_was, clean, install, places, write
 
 #: Longest text of a load error, in characters.
@@ -118,6 +118,32 @@ def test_a_node_that_a_target_names_is_its_own_and_one_that_its_imports_define_i
 
 
 @pytest.mark.parametrize(
+    "faulty",
+    [
+        "@node\ndef a(x: 1) -> int:\n    return 1\n",
+        "@node\ndef a(x: int = 'b') -> int:\n    return 1\n",
+        "@node(icon='no such icon')\ndef a() -> int:\n    return 1\n",
+        "@node\nclass A: ...\n",
+    ],
+)
+def test_an_ill_defined_node_costs_itself_and_not_its_module(faulty: str) -> None:
+    """FND-12: and the decorator raises again for everybody else."""
+    write("lib/pack_d.py", a_node("first") + faulty + a_node("last"))
+    found = take_inventory(["pack_d"], [])
+    assert list(found.nodes) == ["pack_d.First", "pack_d.Last"]
+    assert places(found) == [("pack_d", "metadata", "DefinitionError")]
+    assert found.load_errors[0]["error"].startswith(("node 'a'", "node 'A'"))
+    with pytest.raises(DefinitionError):
+        nodes.node(icon="no such icon")(places)
+
+
+def test_a_module_of_which_no_node_is_left_is_told_of_once() -> None:
+    """FND-12: that it defines no node follows from the fault."""
+    write("folder/lone.py", "@node\ndef a(x: 1) -> int:\n    return 1\n")
+    assert places(take_inventory(["folder/lone.py"], [])) == [("lone", "metadata", "DefinitionError")]
+
+
+@pytest.mark.parametrize(
     ("source", "error_type", "word"),
     [
         ("import no_such_library", "ModuleNotFoundError", "no_such_library"),
@@ -130,7 +156,6 @@ def test_a_node_that_a_target_names_is_its_own_and_one_that_its_imports_define_i
         ("raise GeneratorExit", "GeneratorExit", "GeneratorExit"),
         ("class MyOwn(BaseException):\n    pass\nraise MyOwn('why')", "MyOwn", "why"),
         ("class Bad(Exception):\n    def __str__(self):\n        raise SystemExit\nraise Bad", "Bad", "can't be made"),
-        ("@node\ndef a(x: 1) -> int:\n    return 1\n", "DefinitionError", "node 'a'"),
         ("import sys\ndel sys.modules[__name__]\n1 / 0", "ZeroDivisionError", "division by zero"),
     ],
 )
