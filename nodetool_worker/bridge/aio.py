@@ -74,8 +74,6 @@ class _AsyncInbox(Inbox):
             if taken is not None:
                 break
             await self._wait_async()
-        if taken is self.outcome:
-            self._wake()  # for whoever else waits
         if isinstance(taken, BridgeError):
             raise copied(taken)
         return taken

@@ -34,6 +34,9 @@ _DIRECT_BYTES = 1 << 18
 #: Pieces of memory for one write; systems take at least 16, Linux 1024.
 _PIECES = 16
 
+#: How long the writer's thread has at least, to end what does not block.
+_SETTLE_SECONDS = 0.2
+
 #: What one blocking write takes where there is no poll.
 _BLOCKING_BYTES = 1 << 20
 
@@ -292,7 +295,7 @@ class FrameWriter:
                 return
             self._is_closing = True
             self._work.notify()
-            thread, wait = self._thread, timeout if self._is_busy else 1.0  # an idle thread ends at once
+            thread, wait = self._thread, max(timeout, _SETTLE_SECONDS)
         if thread is not None and thread is not threading.current_thread():
             thread.join(wait)
             if thread.is_alive():  # the other side reads nothing

@@ -289,11 +289,15 @@ def children_of(pid: int) -> list[int]:
 def test_exit_hooks_run_in_the_process_of_a_call(tmp_path: Path) -> None:
     """END-12, ISO-4: also in the last one, whose worker ends right behind it."""
     source = """
-        import atexit
+        import atexit, time
+
+        def hook() -> None:
+            time.sleep(0.3)  # far longer than the end of a worker that does not wait for it
+            os.write(2, b"hook\\n")
 
         @node(isolated=True)
         def leave() -> None:
-            atexit.register(os.write, 2, b"hook\\n")
+            atexit.register(hook)
         """
     with Worker(tmp_path, source) as worker:
         assert outputs_of(worker.call("Leave")) == {}

@@ -395,16 +395,25 @@ def test_a_frame_that_is_read_in_small_pieces_while_signals_come_is_whole(tmp_pa
     """FRM-19, C043: 8 MB, a kilobyte at a time; others are served meanwhile, and none stands inside another."""
     source = """
         import signal
-        signal.signal(signal.SIGUSR1, lambda *_: None)
-        signal.siginterrupt(signal.SIGUSR1, True)
+
+        # The one goes to the main thread, which passes it on to the thread that is in its write: that is cut short.
+        signal.signal(signal.SIGUSR1, lambda *_: signal.pthread_kill(writer, signal.SIGUSR2))
+        signal.signal(signal.SIGUSR2, lambda *_: None)
+        writer = threading.get_ident()
 
         @node
-        def big(size: int = 8_000_000) -> bytes:
-            return bytes(range(256)) * (size // 256)
+        def big() -> bytes:
+            global writer
+            writer = threading.get_ident()
+            return bytes(range(256)) * 31_250
+
+        @node
+        def small() -> bytes:
+            return bytes(range(256)) * 10
         """
     with Worker(tmp_path, source, reads=("stderr",)) as worker:
         worker.wait_for(READY)
-        worker.send(execute("Big", "big"), *(execute("Big", str(n), size=2560) for n in range(50)))
+        worker.send(execute("Big", "big"), *(execute("Small", str(n)) for n in range(50)))
         frames = [read_slowly(worker) for _ in range(51)]
     sizes = {frame["request_id"]: len(outputs_of([frame])["output"]) for frame in frames}
     assert sizes == {"big": 8_000_000, **{str(n): 2560 for n in range(50)}}

@@ -1,6 +1,7 @@
 """The worker as a process: how it ends, and what it takes along."""
 
 import os
+import resource
 import select
 import signal
 import subprocess
@@ -255,6 +256,29 @@ def test_a_worker_whose_frames_nobody_reads_is_gone(tmp_path: Path, busy: str, c
         assert worker.wait() == 141
 
 
+def test_a_node_that_computes_does_not_hold_up_the_end(tmp_path: Path) -> None:
+    """END-9: it uses the processor for as long as the end takes, and that is less than a second."""
+    source = """
+        import subprocess
+
+        @node
+        def spin() -> None:
+            subprocess.Popen(["sleep", "1000"])  # which has to be found among all processes
+            print("asleep")
+            while True:
+                pass
+        """
+    with Worker(tmp_path, source, reads=("stderr",)) as worker:
+        worker.send(execute("Spin"))
+        worker.wait_for("asleep")
+        ticks = (Path(f"/proc/{worker.pid}/stat").read_text(encoding="utf-8").rpartition(")")[2]).split()[11]
+        before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+        worker.stdout.close()
+        assert worker.wait() == 141
+        used = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
+        assert used - int(ticks) / os.sysconf("SC_CLK_TCK") < 1
+
+
 def test_a_worker_that_is_stuck_in_a_big_frame_is_gone_when_its_reader_is(tmp_path: Path) -> None:
     """END-9: the pipe is full, and a thread waits in the write."""
     source = "    @node\n    def big() -> bytes:\n        print('made')\n        return bytes(5_000_000)\n"
@@ -379,7 +403,7 @@ def test_an_idle_worker_sleeps(tmp_path: Path, before: str) -> None:
             if before == "Nap":
                 worker.wait_for("asleep")
             assert read_frame(worker.stdout)  # type: ignore[arg-type]  # IO[bytes] is the same by another name
-        for _ in range(100):  # it may look a few times whether something follows
+        for _ in range(20):  # it may look a few times whether something follows
             count = wakings(worker.pid)
             assert not select.select([worker.stdout], [], [], 0.3)[0], "nothing was asked"
             if wakings(worker.pid) == count:

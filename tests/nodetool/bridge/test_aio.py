@@ -5,6 +5,7 @@ import contextlib
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from nodetool_worker.errors import (
     WorkerStartError,
 )
 from nodetool_worker.responses import Progress, Update
+from tests.ipc.support import gate
 from tests.nodetool.bridge.support import PATIENCE, Played, counting_ids, fake_command, frame, result
 
 
@@ -255,7 +257,7 @@ def test_a_worker_that_does_not_start_is_an_error() -> None:
     run(main)
 
 
-def test_a_start_that_nobody_waits_for_any_more_leaves_no_process() -> None:
+def test_a_start_that_nobody_waits_for_any_more_leaves_no_process(tmp_path: Path) -> None:
     """BRG-20, BRG-21."""
 
     async def main() -> None:
@@ -264,17 +266,25 @@ def test_a_start_that_nobody_waits_for_any_more_leaves_no_process() -> None:
         pids: list[int] = []
 
         def note(line: str) -> None:
-            pids.append(int(line))
+            if line.isdecimal():
+                pids.append(int(line))
             loop.call_soon_threadsafe(started.set)
 
-        script = "import os, sys, time; print(os.getpid(), file=sys.stderr, flush=True); time.sleep(1000)"
-        starting = asyncio.create_task(
-            AsyncBridge.spawn([sys.executable, "-c", script], on_stderr=note, startup_timeout=1.0)
+        script = (
+            "import os, sys, time\n"
+            "print(os.getpid(), file=sys.stderr, flush=True)\n"
+            "open('gate', 'rb', buffering=0).read(1)\n"
+            "print('NODETOOL_STDIO_READY', file=sys.stderr, flush=True)\n"
+            "time.sleep(1000)\n"
         )
-        await started.wait()
-        starting.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await starting
+        command = [sys.executable, "-c", script]
+        with gate(tmp_path) as waiting:
+            starting = asyncio.create_task(AsyncBridge.spawn(command, on_stderr=note, cwd=tmp_path))
+            await started.wait()
+            starting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await starting
+            waiting.let_pass()
         ended = asyncio.create_task(asyncio.to_thread(ends, pids[0]))
         assert await ended
 

@@ -360,7 +360,9 @@ def test_a_stream_that_nobody_takes_makes_the_worker_wait() -> None:
 
         sending = in_thread(send_all)
         assert next(stream).outputs["n"] == 0
-        # The pipe holds 65 of them at most, and the client 256: a look at its memory needs no wait.
+        with pytest.raises(TimeoutError):  # the pipe holds 64 of them, and the client 256
+            sending.result(0.3)
+        assert len(sent) < 500
         assert [one.outputs["n"] for one in stream] == list(range(1, count))
         sending.result(PATIENCE)
 
@@ -379,15 +381,18 @@ def test_a_full_stream_holds_up_nobody_who_waits() -> None:
 
 def test_time_does_not_run_while_nobody_reads() -> None:
     """BRG-8: a consumer that is slow is no worker that is silent."""
-    with played(limits=Limits(execute_seconds=0.1)) as (worker, bridge):
-        stream = bridge.stream("a.B")
-        worker.take()
+    with played(limits=Limits(execute_seconds=1.0)) as (worker, bridge):
+        stream, handle = bridge.stream("a.B"), bridge.start("a.B")
+        for _ in range(2):
+            worker.take()
         sending = in_thread(lambda: worker.send(*(chunk("r1", n=n) for n in range(3000)), result("r1")))
         next(stream)
-        with played(limits=Limits(status_seconds=0.4)) as (_, other), pytest.raises(BridgeTimeoutError):
+        with played(limits=Limits(status_seconds=1.3)) as (_, other), pytest.raises(BridgeTimeoutError):
             other.status()  # so much time has passed
         assert len(list(stream)) == 2999
         sending.result(PATIENCE)
+        worker.send(result("r2", y=1))
+        assert handle.result(PATIENCE).outputs == {"y": 1}
 
 
 # Time

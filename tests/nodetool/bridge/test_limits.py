@@ -203,6 +203,7 @@ def test_large_bytes_go_into_the_frame_from_where_they_are() -> None:
     assert [type(one) for one in found] == [Large] * 5
     large[5] = 7
     assert [one.view[5] for one in found] == [7, 7, 7, 7, 0]
+    assert {one.view.format for one in found} == {"B"}
     assert data["blobs"]["many"][0] == b"small"
 
 
