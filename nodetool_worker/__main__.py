@@ -1,4 +1,4 @@
-"""`python -m nodetool_worker`: the NodeTool worker; `python -m nodetool.worker` does the same.
+"""`python -m nodetool_worker` (FND-19): the NodeTool worker; `python -m nodetool.worker` does the same (FND-18).
 
 A worker starts once a session, so the standard machinery finds its modules: the quick finder of `octonode_sdk.__main__`
 would save about a millisecond.

@@ -71,7 +71,7 @@ class Link:
 class Call:
     """A request to execute a node, and the sink of its Context.
 
-    All that it sends goes through one lock, and nothing after its terminal frame (RID-11, RID-12).
+    All that it sends goes through one lock, in order (UPD-10), and nothing after its terminal frame (RID-11, RID-12).
 
     Args:
         request: What is asked.
@@ -225,7 +225,7 @@ class Call:
 
         data = {
             "type": "log_update",
-            "node_id": self._node_id,
+            "node_id": self._node_id,  # UPD-7
             "node_name": self.request.node_type if self._plan is None else title_of(self._plan.node),
             "content": _cut(scrub(text), self.link.text_limit),
             "severity": severity,
@@ -242,7 +242,7 @@ class Call:
         with self._lock:
             if self.has_ended:
                 return
-            self._cell = None  # what comes next stands behind this frame
+            self._cell = None  # what comes next stands behind this frame (UPD-13)
             outbox.put(frame)
         if self.link.on_loop():  # its own tasks would all wait for a write
             outbox.nudge()

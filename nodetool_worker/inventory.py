@@ -152,7 +152,7 @@ class Inventory:
 
 
 def split_targets(text: str) -> list[str]:
-    """Return the targets of `OCTONODE_NODES`: separated as in PATH, so a drive's colon divides nothing on Windows."""
+    """Return the targets of `OCTONODE_NODES` (FND-3): separated as in PATH, so a drive's colon divides nothing on Windows."""
     return [one.strip() for one in text.split(os.pathsep) if one.strip()]
 
 
@@ -238,11 +238,12 @@ class _Taker:
         self._brings: dict[str, bool] = {}
 
     def finish(self) -> Inventory:
-        """Return what was taken."""
+        """Return what was taken, be it nothing (FND-16)."""
         there = {node_type.partition(".")[0] for node_type in self._nodes}
         for name in self._filter:
             if name not in there:
                 others = f"there are {', '.join(sorted(self._segments))}" if self._segments else "there are no nodes"
+                # FND-21
                 self._add(name, "filter", LoadError(f"no node has the namespace {name!r}; {others}"))
         return Inventory(self._nodes, self._errors, self._filter or sorted(there), self._tell)
 
@@ -251,14 +252,14 @@ class _Taker:
         self._add(module, "metadata", error)
 
     def take_target(self, target: str) -> None:
-        """Take the nodes of a file, or of a module by its dotted name."""
+        """Take the nodes of a file, or of a module by its dotted name (FND-2)."""
         if is_file(target):
             self._take_file(target)
         else:
             self._take_module(target, target.rpartition(".")[2], "")
 
     def take_packs(self, points: list[EntryPoint], disabled: set[str]) -> None:
-        """Take the nodes of the entry points, save those that are disabled by their own or their distribution's name.
+        """Take the nodes of the entry points (FND-4), save those disabled by their own or their distribution's name (FND-20).
 
         Two entry points of one name are both taken, and told of where they lead to different modules.
         """
@@ -407,7 +408,7 @@ class _Taker:
             )
             self._add(node.module, "clash", DefinitionError(problem))
 
-    def _namespace_of(self, node: Node, fallback: str) -> str:
+    def _namespace_of(self, node: Node, fallback: str) -> str:  # FND-5
         if node.namespace is not None:
             return node.namespace
         module = node.module

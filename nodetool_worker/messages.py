@@ -193,7 +193,7 @@ def _unknown_text(type_: Any) -> str:
     return f"Unknown message type: {shown[:200]}"
 
 
-# Answers: the map of each frame
+# Answers: the map of each frame, with the id of the request (RID-1)
 
 
 def result(request_id: str, outputs: dict[str, Any]) -> dict[str, Any]:

@@ -139,6 +139,7 @@ _VALUES: list[tuple[str, str | None, str | None, Callable[[str], Any], str]] = [
     ("port", "--port", None, _port, "a port number"),
     ("limit_bytes", None, "NODETOOL_BRIDGE_MAX_FRAME_SIZE", _whole, "a whole number of bytes, at least 1"),
     ("comfy_url", None, "COMFYUI_URL", str, "an address"),
+    # WOP-12
     ("log_level", None, "NODETOOL_LOG_LEVEL", _level, "a level such as INFO"),
 ]
 
@@ -161,7 +162,7 @@ def read_options(arguments: list[str], environment: Mapping[str, str]) -> Option
     queue = list(arguments)
     while queue:
         word = queue.pop(0)
-        if word in ("--help", "-h"):
+        if word in ("--help", "-h"):  # WOP-13
             options.show = HELP
             return options
         if word == "--version":

@@ -1,4 +1,4 @@
-"""How values go over NodeTool's wire: by the one value policy (docs/values.md), with what this wire has of its own."""
+"""How values go over NodeTool's wire: by the one policy of docs/values.md (VAL-11, VAL-12, VAL-17, VAL-19)."""
 
 from __future__ import annotations
 

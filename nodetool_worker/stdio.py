@@ -1,6 +1,6 @@
 """`python -m nodetool.worker --stdio`: the worker on stdin and stdout, which is its host's alone (FRM-20).
 
-The main thread loads the nodes, then waits for signals and for the end of the host, and never runs node code. No thread
+The main thread loads the nodes (FND-17), then waits for signals and for the end of the host, and never runs node code. No thread
 reads stdin while it runs node code: the threads of `lanes` take turns (EXE-33).
 """
 
@@ -215,7 +215,7 @@ def main(arguments: list[str] | None = None) -> int:
     if options.show is not None:
         sys.stdout.write(options.show)
         return 0
-    if not options.stdio:
+    if not options.stdio:  # WOP-14
         say("nodetool.worker: only --stdio is there; the WebSocket server is not part of this version\n")
         return 2
     return _serve_stdio(options)

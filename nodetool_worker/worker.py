@@ -143,7 +143,7 @@ class Worker:
         return f"Unknown node type: {node_type}{hint}"
 
     def run(self, call: Call) -> None:
-        """Run a call on this thread, up to its terminal frame, whatever the node does (EXE-19)."""
+        """Run a call on this thread, up to its terminal frame, whatever the node does (EXE-19, CAN-11)."""
         node, context = None, None
         request = call.request
         current_call.set(call)
@@ -167,6 +167,7 @@ class Worker:
             )
             if not call.start(plan, policy, context):
                 return
+            # EXE-15, EXE-16
             emit = call.emit if request.streams and plan.streams else None
             outputs = run_call(plan, request.inputs, context, self.loop, emit)  # EXE-14: none but those of no chunk
             context.close()  # EXE-38

@@ -36,6 +36,7 @@ class _Input:
         self.accepts, self.convert = check.accepts, check.convert
         #: Makes the value for a call that leaves the input out; None lets the function's own default stand.
         self.default: Callable[[], Any] | None = None if port.required else fresh_default(port)
+        #: VAL-3.
         self.null_is_default = port.has_default and not is_nullable(port.type)
 
 
@@ -92,7 +93,7 @@ class Plan:
         return values
 
     def bind(self, inputs: dict[str, Any], context: Context | None) -> tuple[list[Any], dict[str, Any]]:
-        """Return the arguments of the call: defaults merged, every value checked (REQ-17).
+        """Return the arguments of the call: defaults merged (EXE-8), every value checked (REQ-17, EXE-9).
 
         What becomes of an input that is left out or null is the table of docs/inputs.md.
 
@@ -116,7 +117,7 @@ class Plan:
                     arguments[name] = value
                 else:
                     arguments[name] = one.convert(value, (None, name), faults)
-            if self._rest is not None:  # REQ-13
+            if self._rest is not None:  # REQ-13, EXE-7
                 for name, value in inputs.items():
                     if name not in self.known:
                         rest = self._rest
@@ -154,14 +155,14 @@ class Plan:
         return f"is required: {type_text(port.type)}"
 
     def unknown_inputs(self, inputs: dict[str, Any]) -> list[str]:
-        """Return the names of inputs that no port takes; they are ignored (REQ-12)."""
+        """Return the names of inputs that no port takes; they are ignored (REQ-12, EXE-6)."""
         return [] if self._rest is not None else [name for name in inputs if name not in self.known]
 
     def outputs(self, value: Any) -> dict[str, Any]:
-        """Return what the function returned as a value for each declared port (RES-14).
+        """Return what the function returned as a value for each declared port (RES-14, EXE-10).
 
         Raises:
-            OutputsError: It does not fit the declaration (RES-16), or has no lossless form on the wire (ERR-11).
+            OutputsError: It does not fit the declaration (RES-16, EXE-11), or has no lossless form on the wire (ERR-11).
         """
         faults: list[Fault] = []
         made: dict[str, Any] = {}
@@ -234,7 +235,7 @@ class Plan:
 
 
 class Collector:
-    """Keeps the last value of each port that a generator yields, for hosts that take one answer (RES-15)."""
+    """Keeps the last value of each port that a generator yields, for hosts that take one answer (RES-15, EXE-12)."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan

@@ -1,8 +1,8 @@
 """Inputs: a JSON value -> what the author's hint promises, or a fault for every place that does not fit.
 
 A port type is compiled once into a `Check`: `accepts(value)` says quickly that a value may pass as it is, `convert`
-does the rest and names the faults. Nothing is coerced (REQ-18): "5" is no integer, 1 is no truth value; 3.0 is an
-integer, since JSON has one kind of number (SCH-3).
+does the rest and names the faults. Nothing is coerced (REQ-18, VAL-7): "5" is no integer, 1 is no truth value; 3.0 is
+an integer, since JSON has one kind of number (SCH-3, VAL-6). An empty list is a value like any other (VAL-8).
 """
 
 from __future__ import annotations

@@ -177,7 +177,7 @@ class Context:
         return self._was_told_on_loop
 
     def check_cancelled(self) -> None:
-        """Stop here if the call was told to stop; call it in long loops.
+        """Stop here if the call was told to stop (CAN-9); call it in long loops.
 
         Raises:
             CallCancelledError: It was. Not an `Exception`, so that a broad `except` does not swallow it.
@@ -198,7 +198,7 @@ class Context:
         """Say how far the work is: `ctx.progress(3, 10, "resizing")`.
 
         Args:
-            done: Work done so far, in any unit. What is not finite is not shown.
+            done: Work done so far, in any unit. What is not finite is not shown (UPD-4).
             total: The whole work in that unit. None, 0 and what is not finite mean that it is unknown.
             message: A few words.
 

@@ -266,7 +266,7 @@ class LoopThread:
     def run(self, coroutine: Coroutine[Any, Any, Any], context: Context | None) -> Any:
         """Run a coroutine on the loop and return its result; a call that is cancelled cancels the task.
 
-        Returns when the task has ended, its clean-up included: nothing of a call goes on behind its answer.
+        Returns when the task has ended, its clean-up included: nothing of a call goes on behind its answer (CAN-15).
         """
         import asyncio
 
@@ -336,7 +336,7 @@ def run_call(
 ) -> dict[str, Any]:
     """Run one call on this thread and return its outputs, a value for each port.
 
-    A generator is run to its end; between two of its values a cancelled call stops.
+    A generator is run to its end; between two of its values a cancelled call stops, and the generator is closed (CAN-8).
 
     Args:
         plan: The node.

@@ -138,7 +138,7 @@ def test_broken_entry_points_are_told_with_their_distribution_and_the_others_loa
 
 @pytest.mark.parametrize("text", ["bad", "x, bad ,", "bad-dist", "Bad_Dist"])
 def test_a_disabled_pack_is_never_imported(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """C115: by the name of its entry point or of its distribution."""
+    """FND-20, C115: by the name of its entry point or of its distribution."""
     write("lib/broken.py", "raise SystemExit")
     write("lib/good.py", a_node("run"))
     install("bad-dist", "bad = broken")
@@ -173,7 +173,7 @@ def test_a_decorator_may_put_a_node_into_the_filter_that_its_pack_is_not_in() ->
 
 
 def test_a_namespace_that_no_node_has_is_told_with_those_that_there_are() -> None:
-    """Our own choice: a slip in the filter would look like a worker without nodes."""
+    """FND-21: a slip in the filter would look like a worker without nodes."""
     write("lib/pack_three.py", a_node("a") + a_node("b", "namespace='deep.down'"))
     found = take_inventory(["pack_three"], ["deep", "typo"])
     assert list(found.nodes) == ["deep.down.B"]

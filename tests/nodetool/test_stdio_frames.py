@@ -496,7 +496,7 @@ def test_a_stderr_that_is_gone_fails_nothing(tmp_path: Path, how: str) -> None:
         assert worker.finish().status == 0
 
 
-@pytest.mark.parametrize("locale", ["C", "POSIX", "de_DE.ISO-8859-1"])
+@pytest.mark.parametrize("locale", ["C", "POSIX", "de_DE.iso88591"])
 def test_the_locale_changes_nothing(tmp_path: Path, locale: str) -> None:
     """FRM-28, UPD-15, C031: sources, frames and log are UTF-8."""
     source = """
