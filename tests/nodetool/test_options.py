@@ -12,7 +12,7 @@ from nodetool_worker.options import HELP, UsageError, read_options
 def test_nothing_gives_the_defaults() -> None:
     """FRM-3, WOP-3, WOP-4, FND-6: 32 calls, 5 seconds, 256 MiB, no filter."""
     options = read_options([], {})
-    defaults = {
+    defaults: dict[str, Any] = {
         "alone": False,
         "concurrency": 32,
         "grace": 5.0,
