@@ -152,7 +152,7 @@ class Inventory:
 
 
 def split_targets(text: str) -> list[str]:
-    """Return the targets of `OCTONODE_NODES` (FND-3): separated as in PATH, so a drive's colon divides nothing on Windows."""
+    """Return the targets of `OCTONODE_NODES` (FND-3): separated as in PATH, so no drive's colon divides them."""
     return [one.strip() for one in text.split(os.pathsep) if one.strip()]
 
 
@@ -259,7 +259,7 @@ class _Taker:
             self._take_module(target, target.rpartition(".")[2], "")
 
     def take_packs(self, points: list[EntryPoint], disabled: set[str]) -> None:
-        """Take the nodes of the entry points (FND-4), save those disabled by their own or their distribution's name (FND-20).
+        """Take the nodes of the entry points (FND-4), save those whose own or distribution's name is disabled (FND-20).
 
         Two entry points of one name are both taken, and told of where they lead to different modules.
         """

@@ -1,7 +1,7 @@
 """`python -m nodetool.worker --stdio`: the worker on stdin and stdout, which is its host's alone (FRM-20).
 
-The main thread loads the nodes (FND-17), then waits for signals and for the end of the host, and never runs node code. No thread
-reads stdin while it runs node code: the threads of `lanes` take turns (EXE-33).
+The main thread loads the nodes (FND-17), then waits for signals and for the end of the host, and runs no call. No
+thread reads stdin while it runs node code: the threads of `lanes` take turns (EXE-33).
 """
 
 from __future__ import annotations

@@ -162,7 +162,8 @@ class Plan:
         """Return what the function returned as a value for each declared port (RES-14, EXE-10).
 
         Raises:
-            OutputsError: It does not fit the declaration (RES-16, EXE-11), or has no lossless form on the wire (ERR-11).
+            OutputsError: It does not fit the declaration (RES-16, EXE-11), or has no lossless form on the wire
+                (ERR-11).
         """
         faults: list[Fault] = []
         made: dict[str, Any] = {}

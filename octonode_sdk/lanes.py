@@ -336,7 +336,7 @@ def run_call(
 ) -> dict[str, Any]:
     """Run one call on this thread and return its outputs, a value for each port.
 
-    A generator is run to its end; between two of its values a cancelled call stops, and the generator is closed (CAN-8).
+    A generator is run to its end; between two of its values a cancelled call stops, and it is closed (CAN-8).
 
     Args:
         plan: The node.

@@ -311,10 +311,7 @@ def test_a_node_that_tells_more_than_the_host_reads_waits(host: Host) -> None:
 def test_an_async_node_that_makes_more_than_the_host_reads_waits_and_the_loop_does_not(host: Host) -> None:
     """UPD-19, UPD-20: another node of the loop runs meanwhile."""
     host.pipe.room = 0
-    call = host.ask("FloodOfChunks", stream=True, count=30)
-    ended = host.start(call)
     full = threading.Event()
-    host.outbox.put(b"")  # so that there is something to wait for in any case
     call_with_room = host.outbox.call_with_room
 
     def watch(callback: Callable[[], object]) -> None:
@@ -322,6 +319,7 @@ def test_an_async_node_that_makes_more_than_the_host_reads_waits_and_the_loop_do
         full.set()
 
     host.outbox.call_with_room = watch  # type: ignore[method-assign]  # watched
+    ended = host.start(host.ask("FloodOfChunks", stream=True, count=30))
     assert full.wait(PATIENCE)
     held = host.outbox._bytes
     assert 1 << 20 < held < 1 << 21
