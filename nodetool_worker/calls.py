@@ -60,12 +60,14 @@ class Link:
         unsent: Calls that have ended and whose outputs still wait for their turn, by request id.
     """
 
-    __slots__ = ("limit_bytes", "on_loop", "outbox", "text_limit", "unsent")
+    __slots__ = ("is_ending", "limit_bytes", "on_loop", "outbox", "text_limit", "unsent")
 
     def __init__(self, outbox: Outbox, limit_bytes: int, on_loop: Callable[[], bool]) -> None:
         self.outbox, self.limit_bytes, self.on_loop = outbox, limit_bytes, on_loop
         self.text_limit = max(100, min(_TEXT_LIMIT, (limit_bytes - _AROUND_BYTES) // _CHARACTER_BYTES))
         self.unsent: dict[str, Call] = {}
+        #: Whether the worker is about to end: nobody is held up any more.
+        self.is_ending = False
 
 
 class Call:
@@ -108,7 +110,8 @@ class Call:
         self.has_ended = self.is_cancelled = False
         self._plan: Plan | None = None
         self._policy: Policy | None = None
-        self._lock = threading.Lock()
+        # Again by its own thread: the collector may run a finaliser that prints while the lock is held.
+        self._lock = threading.RLock()
         self._cell: _Progress | None = None
         self._line = ""
         self._unsent: _Held | None = None
@@ -244,7 +247,9 @@ class Call:
                 return
             self._cell = None  # what comes next stands behind this frame (UPD-13)
             outbox.put(frame)
-        if self.link.on_loop():  # its own tasks would all wait for a write
+        if self.link.is_ending:
+            outbox.nudge()
+        elif self.link.on_loop():  # its own tasks would all wait for a write
             outbox.nudge()
             outbox.wait_for_room()
         else:

@@ -40,15 +40,15 @@ class Isolation:
 
     Args:
         arguments: The command line that finds the same nodes, without `--stdio`.
+        folder: Where the worker was started; None where that is gone. Node code of this process may go elsewhere.
         limit_bytes: Most bytes of a payload.
         grace: Seconds that a call may go on after its cancel (ISO-6).
     """
 
-    def __init__(self, arguments: list[str], *, limit_bytes: int, grace: float) -> None:
+    def __init__(self, arguments: list[str], folder: str | None, *, limit_bytes: int, grace: float) -> None:
         import atexit
 
-        # The folder of this moment: node code in this process may go elsewhere.
-        self._arguments, self._folder = arguments, os.getcwd()
+        self._arguments, self._folder = arguments, folder
         self._limit_bytes, self._grace = limit_bytes, grace
         self._lock = threading.Lock()
         self._spare: _Child | None = None
@@ -81,7 +81,10 @@ class Isolation:
             child = self._start()
         with self._lock:
             if self._spare is None:
-                self._spare = self._start()
+                try:
+                    self._spare = self._start()
+                except OSError:  # the system has no more to give; the next call tries again
+                    pass
         return child
 
     def _start(self) -> _Child:
@@ -119,7 +122,7 @@ class Isolation:
 class _Child:
     """One process, for one call."""
 
-    def __init__(self, arguments: list[str], folder: str, limit_bytes: int) -> None:
+    def __init__(self, arguments: list[str], folder: str | None, limit_bytes: int) -> None:
         from secrets import token_hex
         from subprocess import PIPE, Popen
         from tempfile import gettempdir

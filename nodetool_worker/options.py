@@ -20,6 +20,12 @@ _DEFAULT_CONCURRENCY = 32
 #: Seconds that work in flight may go on once the host has closed stdin (WOP-4).
 _DEFAULT_GRACE = 5.0
 
+#: Most calls at once: each has a thread.
+_MOST_CALLS = 10_000
+
+#: Longest grace, in seconds: a day.
+_LONGEST_GRACE = 86_400
+
 HELP = f"""\
 usage: python -m nodetool.worker --stdio [--nodes TARGET]... [--namespaces A,B] [--concurrency N] [--grace SECONDS]
                                  [--isolate]
@@ -110,9 +116,16 @@ def _whole(text: str) -> int:
     return value
 
 
+def _threads(text: str) -> int:
+    value = int(text)
+    if not 1 <= value <= _MOST_CALLS:
+        raise ValueError(text)
+    return value
+
+
 def _seconds(text: str) -> float:
     value = float(text)
-    if not 0 <= value < 10**15:
+    if not 0 <= value <= _LONGEST_GRACE:
         raise ValueError(text)
     return value
 
@@ -132,8 +145,8 @@ def _level(text: str) -> str:
 
 #: (attribute, flag or None, variable or None, what reads the text, what it has to be)
 _VALUES: list[tuple[str, str | None, str | None, Callable[[str], Any], str]] = [
-    ("concurrency", "--concurrency", "OCTONODE_CONCURRENCY", _whole, "a whole number of at least 1"),
-    ("grace", "--grace", "OCTONODE_GRACE", _seconds, "a number of seconds, at least 0"),
+    ("concurrency", "--concurrency", "OCTONODE_CONCURRENCY", _threads, f"a whole number from 1 to {_MOST_CALLS}"),
+    ("grace", "--grace", "OCTONODE_GRACE", _seconds, f"a number of seconds from 0 to {_LONGEST_GRACE}"),
     ("namespaces", "--namespaces", "NODETOOL_WORKER_NAMESPACES", split_names, "names separated by commas"),
     ("host", "--host", None, str, "an address"),
     ("port", "--port", None, _port, "a port number"),

@@ -7,6 +7,7 @@ Any thread puts frames in; whoever finds the pipe free writes what waits, frame 
 from __future__ import annotations
 
 import threading
+from _thread import get_ident
 from collections import deque
 
 from .frames import frame_size
@@ -66,8 +67,10 @@ class Outbox:
         self._urgent: deque[Entry] = deque()
         self._left: list[bytes | memoryview] = []
         self._bytes = self._urgent_bytes = self._batch_bytes = 0
-        self._lock = threading.Lock()
+        # Again by its own thread: the collector may run a finaliser that prints while one of them is held.
+        self._lock = threading.RLock()
         self._writing = threading.Lock()
+        self._writer = 0
         self._waiting_for_room: deque[Callable[[], object]] = deque()
         self.is_dirty = self.is_watched = self.needs_room = False
 
@@ -112,20 +115,24 @@ class Outbox:
         if more_to_come and self._bytes < _BATCH_BYTES:
             self._leave()
             return
-        while not self.is_empty:
+        while not self.is_empty and self._writer != get_ident():
             if not self._writing.acquire(blocking=self.is_full):
                 return  # whoever writes looks again before it leaves
             try:
+                self._writer = get_ident()
                 self._write(block=True)
             finally:
+                self._writer = 0
                 self._writing.release()
 
     def nudge(self) -> None:
         """Write what waits as far as the pipe has room, and leave the rest to `settle`. Never waits."""
         if self._writing.acquire(blocking=False):
             try:
+                self._writer = get_ident()
                 self._write(block=False)
             finally:
+                self._writer = 0
                 self._writing.release()
             if not self.is_empty:
                 self.needs_room = True
@@ -145,7 +152,7 @@ class Outbox:
 
     def wait_for_room(self) -> None:
         """Wait while it is full."""
-        if self.is_full:
+        if self.is_full and self._writer != get_ident():
             gate = threading.Lock()
             gate.acquire()
             self.call_with_room(gate.release)

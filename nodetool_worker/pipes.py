@@ -38,7 +38,9 @@ def read_payloads(fd: int, splitter: FrameSplitter) -> list[Any] | None:
             return splitter.feed(data) if data else None
         with room, room[:_LARGE_READ_BYTES] as part:
             count = os.readv(fd, [part])
-    except OSError:
+    except OSError as error:
+        if error.errno is None:  # no failed read: node code has raised it in this thread, as timeouts by force do
+            raise
         return None
     if not count:
         return None

@@ -9,6 +9,8 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from _thread import allocate_lock
+from threading import Thread
 from time import monotonic
 
 from octonode_sdk.lanes import LOOK_SECONDS, Lanes, LoopThread
@@ -55,11 +57,12 @@ _READ_AHEAD = 1 << 14
 #: So many of the largest frames may be in memory, those of running calls included, before reading stops (EXE-36).
 _READ_AHEAD_FRAMES = 4
 
+#: Seconds that a thread of Python code keeps the interpreter while others want it. With Python's 5 ms, and 32 nodes
+#: that compute, the thread that reads would wait 160 ms at each of its steps (DSC-6, CAN-4).
+_SWITCH_SECONDS = 0.0005
+
 #: Status of a process whose reader went away: 128 and the number of SIGPIPE, as a shell would say (END-9).
 _STATUS_NO_READER = 141
-
-#: Exceptions of signal handlers that are passed over; more are a fault that will not go away.
-_FAULTS_LIMIT = 1000
 
 
 class Server:
@@ -86,7 +89,6 @@ class Server:
         self._leave_at: float | None = None
         self._is_cancelling = False
         self._is_started = False
-        self._faults = 0
         self.signal = 0
         self.kept: list[object] = []
         # The order of requests is that in which their nodes start, and not that of their answers (EXE-35, EXE-37).
@@ -104,24 +106,45 @@ class Server:
 
     def serve(self) -> int:
         """Serve until the end of input, a signal, or the end of the reader; return the exit status (END-5)."""
-        while True:
+        over: list[Any] = []
+        gate = allocate_lock()
+        gate.acquire()
+
+        def watch() -> None:
             try:
-                return self._watch()
-            except BaseException as error:  # from a signal handler of node code's: no other code of it runs here
-                if not isinstance(error, SystemExit):
-                    say(f"stdio worker: a signal handler raised {type(error).__name__}: {error}\n")
-                self._faults += 1
-                if self._faults > _FAULTS_LIMIT:
-                    raise
+                over.append(self._watch())
+            except BaseException as error:  # noqa: BLE001  # raised again by the main thread
+                over.append(error)
+            gate.release()
+
+        # Not on this thread: here run signal handlers of node code, and what they raise would come in the middle of a
+        # write.
+        Thread(target=watch, name="octonode-watch", daemon=True).start()
+        told = ""
+        while not over:
+            try:
+                if told:
+                    say(told)
+                    told = ""
+                gate.acquire()
+            except SystemExit:
+                continue
+            except BaseException as error:  # noqa: BLE001  # from a signal handler of node code's
+                told = f"stdio worker: a signal handler raised {type(error).__name__}: {error}\n"
+        if isinstance(over[0], BaseException):
+            raise over[0]
+        status: int = over[0]
+        return status
 
     def _watch(self) -> int:
         wire, lanes, outbox = self._wire, self._lanes, self._outbox
+        wire.watch_input()
         if not self._is_started:
             self._is_started = True
             lanes.start()
         while True:
             leave_at = self._note_end()
-            if leave_at is not None and not lanes.outstanding:  # END-2
+            if leave_at is not None and (lanes.ended or lanes.closed) and not lanes.outstanding:  # END-2
                 outbox.nudge()
                 if outbox.is_empty:
                     return 0
@@ -150,7 +173,7 @@ class Server:
             if self._leave_at is None or at < self._leave_at:
                 self._leave_at = at
             self.signal = 0
-        elif self._lanes.ended and self._leave_at is None:  # END-1
+        elif (self._lanes.ended or self._wire.input_has_closed) and self._leave_at is None:  # END-1
             self._leave_at = monotonic() + self._options.grace
         return self._leave_at
 
@@ -229,7 +252,12 @@ def _serve_stdio(options: Options) -> int:
         say(f"nodetool.worker: there is no stdout to answer on ({error})\n")
         return 2
     started = catch_signals(wire, min(options.grace, _SIGNAL_GRACE) + _CANCEL_SECONDS, lambda _number: 0)
+    try:
+        folder = os.getcwd()  # of this moment: node code may go elsewhere
+    except OSError:
+        folder = None
     loaded = enter()
+    sys.setswitchinterval(_SWITCH_SECONDS)
     for warning in options.warnings:
         say(f"nodetool.worker: {warning}\n")
     capture_logging(options.log_level)
@@ -238,6 +266,7 @@ def _serve_stdio(options: Options) -> int:
         tell_ready = _nobody_waits
     else:
         _tell_later(tell_ready)
+    is_loaded = _watch_reader(wire)
     tell = _nobody_waits if options.alone else _tell_load_error
     inventory = take_inventory(options.nodes, options.namespaces, tell=tell)
     # What is loaded by now stays: the collector need not look at it again.
@@ -249,9 +278,12 @@ def _serve_stdio(options: Options) -> int:
         limit_bytes=options.limit_bytes,
         transport="stdio",
         comfy_url=options.comfy_url,
-        isolate=None if options.alone else _isolation(options),
+        isolate=None if options.alone else _isolation(options, folder),
         isolates_all=options.isolate,
     )
+    if not options.alone:
+        worker.discovery()  # on this thread: making an entry runs code of the author's (EXE-33)
+    is_loaded.append(True)
     server = Server(worker, wire, options)
     started(server)
     tell_ready()  # FRM-25; who has sent requests before finds them served from here on (FRM-27)
@@ -261,7 +293,7 @@ def _serve_stdio(options: Options) -> int:
     return status
 
 
-def _isolation(options: Options) -> Callable[[Call], None]:
+def _isolation(options: Options, folder: str | None) -> Callable[[Call], None]:
     """Return what runs isolated calls; loaded with the first of them."""
     made: list[Callable[[Call], None]] = []
     arguments = [f"--nodes={target}" for target in options.nodes]
@@ -272,7 +304,7 @@ def _isolation(options: Options) -> Callable[[Call], None]:
         if not made:
             from .isolation import Isolation
 
-            made.append(Isolation(arguments, limit_bytes=options.limit_bytes, grace=options.grace))
+            made.append(Isolation(arguments, folder, limit_bytes=options.limit_bytes, grace=options.grace))
         made[0](call)
 
     return isolate
@@ -299,6 +331,27 @@ def _told_once() -> Any:
         announce(line)
 
     return tell
+
+
+def _watch_reader(wire: Wire) -> list[bool]:
+    """End the process if the host goes while nodes are being imported (END-9); stop once the list is not empty."""
+    is_loaded: list[bool] = []
+    try:
+        from select import poll
+    except ImportError:
+        return is_loaded
+    from _thread import start_new_thread
+
+    reader = poll()
+    reader.register(wire.out_fd, 0)
+
+    def watch() -> None:
+        while not is_loaded:
+            if reader.poll(500) and not is_loaded:
+                end_at_once(_STATUS_NO_READER)
+
+    start_new_thread(watch, ())
+    return is_loaded
 
 
 def _tell_later(tell: Any) -> None:

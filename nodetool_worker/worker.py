@@ -46,6 +46,9 @@ __all__ = ["Session", "Worker"]
 #: are a fault of the host; until they are served nothing more is read (EXE-36).
 _SAME_ID_LIMIT = 1000
 
+#: So many of the largest frames may wait so.
+_SAME_ID_FRAMES = 4
+
 
 class Worker:
     """The nodes, and what is the same for every connection.
@@ -78,6 +81,7 @@ class Worker:
         self._discovery: list[bytes | memoryview] | None = None
         self._listed_count = 0
         self._load_errors: list[dict[str, str]] = []
+        self._recursion_limit = sys.getrecursionlimit()
 
     def discovery(self) -> list[bytes | memoryview]:
         """Return the packed data of the answer to `discover` (DSC-1 to DSC-3); made once."""
@@ -177,7 +181,12 @@ class Worker:
         except BaseException as error:  # noqa: BLE001  # the boundary: whatever a node raises is an answer
             if context is not None:
                 context.close()
+            if sys.getrecursionlimit() < self._recursion_limit:
+                sys.setrecursionlimit(self._recursion_limit)
             call.fail(*_words_of(error, node))
+        finally:
+            if sys.getrecursionlimit() < self._recursion_limit:  # a node has lowered it for all of them
+                sys.setrecursionlimit(self._recursion_limit)
 
     def told(self, text: str) -> None:
         """Tell people what was wrong with a frame (FRM-17, RID-3)."""
@@ -254,13 +263,13 @@ class Session:
         self._calls: dict[str, Call] = {}
         #: What waits for a call with the same id: calls, and answers that are made already.
         self._same_id: dict[str, deque[Call | Frame]] = {}
-        self._same_id_count = 0
+        self._same_id_count = self._same_id_bytes = 0
         self._changed = threading.Condition()
 
     @property
     def is_crowded(self) -> bool:
         """Whether so many requests wait for others with their id that no more should be taken (EXE-36)."""
-        return self._same_id_count >= _SAME_ID_LIMIT
+        return self._same_id_count >= _SAME_ID_LIMIT or self._same_id_bytes > _SAME_ID_FRAMES * self._worker.limit_bytes
 
     def wait_for_room(self) -> None:
         """Wait while it is crowded. For the thread that reads, once the calls that it was given are handed over."""
@@ -342,6 +351,7 @@ class Session:
     def _wait_behind(self, request_id: str, waiting: Call | Frame) -> None:
         self._same_id.setdefault(request_id, deque()).append(waiting)
         self._same_id_count += 1
+        self._same_id_bytes += len(waiting) if isinstance(waiting, Call) else 0
 
     def serve(self, call: Call) -> None:
         """Run a call, and then what has waited with its id, on this thread (EXE-33)."""
@@ -358,6 +368,7 @@ class Session:
             while waiting:
                 following = waiting.popleft()
                 self._same_id_count -= 1
+                self._same_id_bytes -= len(following) if isinstance(following, Call) else 0
                 self._changed.notify_all()
                 if isinstance(following, Call):
                     self._calls[request_id] = following
@@ -387,10 +398,14 @@ class Session:
     def cancel_all(self) -> None:
         """Tell every request to stop, the last one first: none starts in a place that becomes free (END-3)."""
         for call in reversed(self._all()):
-            call.cancel()
+            try:
+                call.cancel()
+            except RuntimeError:  # as in `cancel`: the others are told all the same
+                continue
 
     def fail_all(self, text: str) -> None:
-        """Give every request that has no terminal frame yet an error (END-4)."""
+        """Give every request that has no terminal frame yet an error (END-4). Never waits."""
+        self._link.is_ending = True
         for call in self._all():
             call.is_cancelled = False
             call.fail(text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from _thread import allocate_lock
 from time import monotonic
 
 from .errors import CallCancelledError, NodeError
@@ -61,6 +62,10 @@ def _current_task() -> asyncio.Task[Any] | None:
         return None if current_task is None else current_task()
     except RuntimeError:  # no loop runs on this thread
         return None
+
+
+#: Held while a temporary folder is made.
+_folder_lock = allocate_lock()
 
 
 def _make_folder() -> Path:
@@ -167,9 +172,10 @@ class Context:
     @property
     def temp_dir(self) -> Path:
         """A folder of this call's own, made on first use and removed after the call."""
-        if self._temp_dir is None:
-            self._temp_dir = _make_folder()
-        return self._temp_dir
+        with _folder_lock:  # threads of one call share it
+            if self._temp_dir is None:
+                self._temp_dir = _make_folder()
+            return self._temp_dir
 
     @property
     def was_told_on_loop(self) -> bool:

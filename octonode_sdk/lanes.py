@@ -6,6 +6,7 @@ thread waits for it, so neither a busy node nor a host that reads slowly ever ho
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from _contextvars import copy_context  # the module around it only re-exports it
@@ -197,7 +198,11 @@ class Lanes:
         if not leads:
             lane.go.acquire()
             return
-        items = self._read()
+        try:
+            items = self._read()
+        except BaseException:  # noqa: BLE001  # node code has sent it to this thread, as timeouts by force do
+            items = None  # what was read is lost, and the stream with it
+            sys.excepthook(*sys.exc_info())
         if items is None or self.closed:
             self.ended = True
             lane.reading = False
@@ -304,10 +309,14 @@ async def _noted(
     tasks.append(asyncio.current_task())
     if context is not None and context.cancelled:  # before the task was there
         _cancel_once(tasks, context)
+    process = os.getpid()
     try:
         return await coroutine
     except (TimeoutError, asyncio.CancelledError) as error:
         lost.append(error)
+    finally:
+        if os.getpid() != process:  # node code has forked, and its child would run this loop on the parent's selector
+            os._exit(0)
 
 
 def _cancel_once(tasks: list[Any], context: Context) -> None:

@@ -68,14 +68,25 @@ def catch_signals(wire: Wire, grace: float, status_of: Callable[[int], int]) -> 
             _signal.signal(number, handle)
     _signal.set_wakeup_fd(wire.wake_fd, warn_on_full_buffer=False)
     release_in_children(SIGNALS)
-    return serving.append
+
+    def start(server: Serving) -> None:
+        serving.append(server)
+        # Node code that was imported may have set these to end the process without a word.
+        for number in SIGNALS:
+            if _signal.getsignal(number) is _signal.SIG_DFL:
+                _signal.signal(number, handle)
+        if hasattr(_signal, "SIGPIPE") and _signal.getsignal(_signal.SIGPIPE) is _signal.SIG_DFL:
+            _signal.signal(_signal.SIGPIPE, _signal.SIG_IGN)
+        _signal.set_wakeup_fd(wire.wake_fd, warn_on_full_buffer=False)
+
+    return start
 
 
 def end_after(seconds: float, status: int) -> None:
     """End the process, children included, if it is still there after `seconds`."""
 
     def end() -> None:
-        sleep(seconds)
+        sleep(min(seconds, threading.TIMEOUT_MAX))
         end_at_once(status)
 
     try:

@@ -34,6 +34,12 @@ _LOG_PATIENCE_MS = 500
 
 _READ_BYTES = 1 << 17
 
+#: `poll` takes no more than 2**31 milliseconds.
+_LONGEST_WAIT = 86_400.0
+
+#: A socket whose other side writes no more tells of it by this; elsewhere that shows when it is closed.
+_POLLRDHUP = 0x2000 if sys.platform == "linux" else 0
+
 #: Without poll, how often a wake-up is looked for.
 _NO_POLL_SECONDS = 0.02
 
@@ -50,11 +56,16 @@ class Wire:
         self._wake_read, self.wake_fd = os.pipe()
         os.set_blocking(self._wake_read, False)
         os.set_blocking(self.wake_fd, False)
-        self._for_room = False
+        self._for_room = self.input_has_closed = False
         if _has_poll:
             self._poll = poll()
             self._poll.register(self._wake_read, POLLIN)
             self._poll.register(out_fd, 0)  # errors and hang-up are always told: nobody reads any more
+
+    def watch_input(self) -> None:
+        """Let `wait` return at the end of input as well, also while nobody reads: `input_has_closed` is set then."""
+        if _has_poll:
+            self._poll.register(self.in_fd, _POLLRDHUP)
 
     def wait(self, timeout: float | None, *, for_room: bool = False) -> tuple[bool, bytes]:
         """Wait for the end of the reader or for a wake-up.
@@ -74,8 +85,12 @@ class Wire:
         if for_room != self._for_room:
             self._for_room = for_room
             self._poll.modify(self.out_fd, POLLOUT if for_room else 0)
-        for fd, event in self._poll.poll(None if timeout is None else max(1, int(timeout * 1000))):
-            if fd == self.out_fd:
+        milliseconds = None if timeout is None else max(1, int(min(timeout, _LONGEST_WAIT) * 1000))
+        for fd, event in self._poll.poll(milliseconds):
+            if fd == self.in_fd:
+                self.input_has_closed = True
+                self._poll.unregister(fd)
+            elif fd == self.out_fd:
                 gone = bool(event & (POLLERR | POLLHUP | POLLNVAL))
             else:
                 woken = self._drain()
