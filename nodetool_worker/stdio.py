@@ -89,6 +89,8 @@ class Server:
         self._leave_at: float | None = None
         self._is_cancelling = False
         self._is_started = False
+        #: What the main thread waits for.
+        self._gate = allocate_lock()
         self.signal = 0
         self.kept: list[object] = []
         # The order of requests is that in which their nodes start, and not that of their answers (EXE-35, EXE-37).
@@ -107,7 +109,7 @@ class Server:
     def serve(self) -> int:
         """Serve until the end of input, a signal, or the end of the reader; return the exit status (END-5)."""
         over: list[Any] = []
-        gate = allocate_lock()
+        gate = self._gate
         gate.acquire()
 
         def watch() -> None:
@@ -115,7 +117,7 @@ class Server:
                 over.append(self._watch())
             except BaseException as error:  # noqa: BLE001  # raised again by the main thread
                 over.append(error)
-            gate.release()
+            self._wake_main()
 
         # Not on this thread: here run signal handlers of node code, and what they raise would come in the middle of a
         # write.
@@ -135,6 +137,11 @@ class Server:
             raise over[0]
         status: int = over[0]
         return status
+
+    def _wake_main(self) -> None:
+        """Let the main thread look whether all is over, and run the handlers of signals on the way."""
+        if self._gate.locked():
+            self._gate.release()
 
     def _watch(self) -> int:
         wire, lanes, outbox = self._wire, self._lanes, self._outbox
@@ -163,7 +170,9 @@ class Server:
                 end_at_once(_STATUS_NO_READER)  # END-9
             outbox.settle()
             for number in woken:
-                self.signal = self.signal or (number if number in SIGNALS else 0)
+                if number in SIGNALS:
+                    self.signal = self.signal or number
+                    self._wake_main()  # of two signals at once the system gives it one only
 
     def _note_end(self) -> float | None:
         """Return the moment at which work in flight is cut off, or None while the host has not closed."""
@@ -251,7 +260,7 @@ def _serve_stdio(options: Options) -> int:
     except OSError as error:
         say(f"nodetool.worker: there is no stdout to answer on ({error})\n")
         return 2
-    started = catch_signals(wire, min(options.grace, _SIGNAL_GRACE) + _CANCEL_SECONDS, lambda _number: 0)
+    started = catch_signals(wire, min(options.grace, _SIGNAL_GRACE) + _CANCEL_SECONDS, lambda _number: 0, insists=True)
     try:
         folder = os.getcwd()  # of this moment: node code may go elsewhere
     except OSError:

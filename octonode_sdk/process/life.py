@@ -36,7 +36,9 @@ SIGNALS = tuple(getattr(_signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP
 _OURS = {"octonode_sdk", "nodetool_worker"}
 
 
-def catch_signals(wire: Wire, grace: float, status_of: Callable[[int], int]) -> Callable[[Serving], None]:
+def catch_signals(
+    wire: Wire, grace: float, status_of: Callable[[int], int], *, insists: bool = False
+) -> Callable[[Serving], None]:
     """Let SIGTERM, SIGINT and SIGHUP end the process with a grace, also where node code installs handlers of its own.
 
     Signals arrive as bytes on the wake pipe, whoever handles them. The handler is a second way out, for a main thread
@@ -47,6 +49,7 @@ def catch_signals(wire: Wire, grace: float, status_of: Callable[[int], int]) -> 
         grace: Seconds that work may go on after a signal.
         status_of: Status of a process that ends with its grace, by the signal's number. After a second signal it is
             128 and that number in any case (LIFE-13, END-8).
+        insists: Whether node code that is imported may not set these signals back to what ends a process at once.
 
     Returns:
         Takes who serves, once it does: its attribute `signal` is set by the handler.
@@ -71,6 +74,8 @@ def catch_signals(wire: Wire, grace: float, status_of: Callable[[int], int]) -> 
 
     def start(server: Serving) -> None:
         serving.append(server)
+        if not insists:
+            return
         # Node code that was imported may have set these to end the process without a word.
         for number in SIGNALS:
             if _signal.getsignal(number) is _signal.SIG_DFL:
