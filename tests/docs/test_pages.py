@@ -70,15 +70,15 @@ def test_the_flags_and_variables_of_the_page_are_those_of_the_help() -> None:
     flags = {word for word in words(table) if word.startswith("--")}
     variables = {word for word in words(table) if re.fullmatch(r"[A-Z]+_[A-Z_]+", word)}
     assert flags == set(re.findall(r"--[a-z]+", HELP))
-    assert variables == set(re.findall(r"\b(?:NODETOOL|OCTONODE)_[A-Z_]+", HELP))
+    assert variables == set(re.findall(r"\b(?:NODETOOL|OCTONODE|COMFYUI)_[A-Z_]+", HELP))
 
 
 def test_the_flags_and_variables_elsewhere_on_the_page_are_among_them() -> None:
     """Our own choice: the text names no flag that the table does not."""
     rest = WORKER.replace(section(WORKER, "Driving a worker from a program"), "")
     assert set(re.findall(r"(?<![\w|-])--[a-z]+", rest)) <= set(re.findall(r"--[a-z]+", HELP))
-    assert set(re.findall(r"\b(?:NODETOOL|OCTONODE)_[A-Z_]+", rest)) <= {
-        *re.findall(r"\b(?:NODETOOL|OCTONODE)_[A-Z_]+", HELP),
+    assert set(re.findall(r"\b(?:NODETOOL|OCTONODE|COMFYUI)_[A-Z_]+", rest)) <= {
+        *re.findall(r"\b(?:NODETOOL|OCTONODE|COMFYUI)_[A-Z_]+", HELP),
         "NODETOOL_STDIO_READY",
     }
 
