@@ -14,7 +14,15 @@ from threading import Thread
 from time import monotonic
 
 from octonode_sdk.lanes import LOOK_SECONDS, Lanes, LoopThread
-from octonode_sdk.process.life import SIGNALS, before_hard_end, catch_signals, end_at_once, enter, leave
+from octonode_sdk.process.life import (
+    SIGNALS,
+    before_hard_end,
+    catch_signals,
+    end_at_once,
+    enter,
+    guard_handlers,
+    leave,
+)
 from octonode_sdk.process.streams import announce, say, take_wire
 
 from .capture import CallLogStream, capture_logging
@@ -131,7 +139,7 @@ class Server:
                 gate.acquire()
             except SystemExit:
                 continue
-            except BaseException as error:  # noqa: BLE001  # from a signal handler of node code's
+            except BaseException as error:  # noqa: BLE001  # from a handler that a handler of node code has installed
                 told = f"stdio worker: a signal handler raised {type(error).__name__}: {error}\n"
         if isinstance(over[0], BaseException):
             raise over[0]
@@ -295,6 +303,7 @@ def _serve_stdio(options: Options) -> int:
     is_loaded.append(True)
     server = Server(worker, wire, options)
     started(server)
+    guard_handlers(_tell_handler_error)
     tell_ready()  # FRM-25; who has sent requests before finds them served from here on (FRM-27)
     status = server.serve()
     own = {listed.node.module for listed in inventory.nodes.values()}
@@ -322,6 +331,12 @@ def _isolation(options: Options, folder: str | None) -> Callable[[Call], None]:
 def _tell_load_error(entry: dict[str, str]) -> None:
     """Say on stderr what could not be loaded (FND-15)."""
     say(f"[error] {entry['module']} ({entry['phase']}): {entry['error_type']}: {entry['error']}\n")
+
+
+def _tell_handler_error(error: BaseException) -> None:
+    """Say on stderr what a signal handler of node code has raised; that it wants the process to end is no fault."""
+    if not isinstance(error, SystemExit):
+        say(f"stdio worker: a signal handler raised {type(error).__name__}: {error}\n")
 
 
 def _nobody_waits(*_news: object) -> None:

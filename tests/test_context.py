@@ -1,6 +1,7 @@
 """Context: what a call is told, and what it says to its host."""
 
 import dataclasses
+import threading
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -156,3 +157,24 @@ def test_the_temporary_folder_is_made_once_and_goes_with_the_call() -> None:
     again.rmdir()
     context.close()
     assert again != folder
+
+
+def test_threads_of_one_call_share_its_temporary_folder() -> None:
+    """Our own choice: so that it goes with the call, and what one of them has written is there for the others."""
+    for _ in range(20):
+        context, together = Context(), threading.Barrier(8)
+        folders: list[Path] = []
+
+        def ask(context: Context = context, together: Any = together, folders: list[Path] = folders) -> None:
+            together.wait(30)
+            folders.append(context.temp_dir)
+
+        threads = [threading.Thread(target=ask) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(30)
+        context.close()
+        assert len(folders) == 8
+        assert len(set(folders)) == 1
+        assert not folders[0].exists()

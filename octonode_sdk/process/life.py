@@ -17,7 +17,7 @@ from .streams import log_is_wrapped
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from typing import NoReturn, Protocol
+    from typing import Any, NoReturn, Protocol
 
     from .streams import Wire
 
@@ -27,7 +27,16 @@ if TYPE_CHECKING:
         signal: int
 
 
-__all__ = ["SIGNALS", "before_hard_end", "catch_signals", "end_after", "end_at_once", "enter", "leave"]
+__all__ = [
+    "SIGNALS",
+    "before_hard_end",
+    "catch_signals",
+    "end_after",
+    "end_at_once",
+    "enter",
+    "guard_handlers",
+    "leave",
+]
 
 SIGNALS = tuple(getattr(_signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP") if hasattr(_signal, name))
 
@@ -87,6 +96,33 @@ def catch_signals(
     return start
 
 
+def guard_handlers(tell: Callable[[BaseException], object]) -> None:
+    """Let no signal handler that node code has installed raise into what the main thread is doing.
+
+    Only the main thread can install one, and only there do they run: once it runs no node code, these are all.
+
+    Args:
+        tell: Takes what a handler raises.
+    """
+    for number in _signal.valid_signals():
+        handler = _signal.getsignal(number)
+        if callable(handler):
+            _signal.signal(number, _guarded(handler, tell))
+
+
+def _guarded(handler: Callable[[int, Any], object], tell: Callable[[BaseException], object]) -> Callable[..., None]:
+    def handle(number: int, frame: object) -> None:
+        try:
+            try:
+                handler(number, frame)
+            except BaseException as error:  # noqa: BLE001  # a handler may raise anything
+                tell(error)
+        except BaseException:  # noqa: BLE001  # it can't be told either; the main thread goes on all the same
+            return
+
+    return handle
+
+
 def end_after(seconds: float, status: int) -> None:
     """End the process, children included, if it is still there after `seconds`."""
 
@@ -129,7 +165,8 @@ def enter() -> set[str]:
     import atexit
 
     watch_children()
-    atexit.register(_settle_streams)  # registered first, so these two run after every hook of node code
+    atexit.register(_ignore_signals)  # registered first, so these three run after every hook of node code
+    atexit.register(_settle_streams)
     atexit.register(end_children)
     inherit_context()
     return set(sys.modules)
@@ -174,6 +211,13 @@ def _last_modules(imported: set[str]) -> list[object]:
     for name in reversed(names):
         sys.modules[name] = sys.modules.pop(name)
     return [sys.modules[name] for name in names]
+
+
+def _ignore_signals() -> None:
+    """Let a timer that node code has left running not end the process: its handler goes before the process does."""
+    for number in _signal.valid_signals():
+        if number not in SIGNALS and callable(_signal.getsignal(number)):
+            _signal.signal(number, _signal.SIG_IGN)
 
 
 def _settle_streams() -> None:
