@@ -60,19 +60,19 @@ clean:  ## remove the environments, the caches and what was built
 
 $(VENV)/$(READY): pyproject.toml
 	$(call new-venv,$(VENV))
-	@$(VENV)/bin/python -m pip install -qq --group dev --editable .
+	@$(VENV)/bin/python -m pip install -qq --group dev --editable '.[cli]'
 	@touch $@
 
 $(VENV_WHEEL)/$(READY): pyproject.toml | wheel
 	$(call new-venv,$(VENV_WHEEL))
-	@$(VENV_WHEEL)/bin/python -m pip install -qq --group test dist/*.whl
+	@$(VENV_WHEEL)/bin/python -m pip install -qq --group test "$$(echo dist/*.whl)[cli]"
 	@touch $@
 
 $(VENV_LOWEST)/$(READY): pyproject.toml scripts/lowest.py | wheel
 	$(call new-venv,$(VENV_LOWEST))
 	@$(VENV)/bin/python scripts/lowest.py > $(VENV_LOWEST)/lowest.txt
 	@$(VENV_LOWEST)/bin/python -m pip install -qq --only-binary :all: --group test \
-		--constraint $(VENV_LOWEST)/lowest.txt dist/*.whl
+		--constraint $(VENV_LOWEST)/lowest.txt "$$(echo dist/*.whl)[cli]"
 	@touch $@
 
 # $(call new-venv,FOLDER): an empty environment, with a pip that knows dependency groups (25.1).

@@ -1,4 +1,4 @@
-"""Print the lowest declared version of each runtime dependency, as constraints for pip."""
+"""Print the lowest declared version of each runtime dependency, those of extras too, as constraints for pip."""
 
 import sys
 import tomllib
@@ -24,7 +24,9 @@ def pin_to_lowest(requirement: Requirement) -> str:
 def main() -> None:
     """Print one constraint a line, for the dependencies that this interpreter needs."""
     project = tomllib.loads(PYPROJECT.read_text(encoding="utf-8"))["project"]
-    for requirement in map(Requirement, project["dependencies"]):
+    extras = project.get("optional-dependencies", {}).values()
+    declared = [*project["dependencies"], *(one for extra in extras for one in extra)]
+    for requirement in map(Requirement, declared):
         if requirement.marker is None or requirement.marker.evaluate():
             print(pin_to_lowest(requirement))
 

@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 CARRIED = ("README.md", "docs", "pyproject.toml", "tests")
 
 #: Whose docstrings are run as doctests.
-PACKAGES = ("octonode_sdk", "nodetool_worker")
+PACKAGES = ("octonode_sdk", "nodetool_worker", "onode")
 
 
 def folder_of(package: str) -> str:

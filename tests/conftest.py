@@ -37,7 +37,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     """Refuse to test the source where the wheel was meant."""
     if session.config.getoption("--installed"):
         wanted = Path(sysconfig.get_path("purelib")).resolve()
-        for name in ("octonode_sdk", "nodetool_worker", "nodetool.worker"):
+        for name in ("octonode_sdk", "nodetool_worker", "nodetool.worker", "onode"):
             found = Path(str(import_module(name).__file__)).resolve()
             if not found.is_relative_to(wanted):
                 raise pytest.UsageError(f"--installed: {name} is {found}, which is not under {wanted}")

@@ -48,7 +48,6 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "packs",
         "process",
         "ipc",
-        "cli",
     ),
     "nodetool_worker": (
         "errors",
@@ -70,10 +69,35 @@ LAYERS: dict[str, tuple[str, ...]] = {
         "stdio",
     ),
     "nodetool.worker": (),  # the name that NodeTool starts, and nothing else
+    "onode": (
+        "errors",
+        "probe",  # what a child process runs; nobody imports it
+        "fits",
+        "words",
+        "paper",
+        "inputs",
+        "containment",
+        "entries",
+        "diff",
+        "diff_command",
+        "children",
+        "hosts",
+        "describe",
+        "call",
+        "scan",
+        "bench",
+        "dev",
+        "doctor",
+        "app",
+    ),
 }
 
-#: The one other package of ours that a package may import. Never the reverse.
-BELOW = {"nodetool_worker": "octonode_sdk", "nodetool.worker": "nodetool_worker"}
+#: The other packages of ours that a package may import. Never the reverse.
+BELOW = {
+    "nodetool_worker": ("octonode_sdk",),
+    "nodetool.worker": ("nodetool_worker",),
+    "onode": ("octonode_sdk", "nodetool_worker"),
+}
 
 #: What may be imported from outside the standard library: the runtime dependencies, by import name.
 DEPENDENCIES = {
@@ -81,10 +105,14 @@ DEPENDENCIES = {
     "docstring_parser",
     "msgpack",
     "numpy",
+    "psutil",
     "pydantic",
     "pydantic_core",
     "typing_extensions",
 }
+
+#: What a package may import beside that: the extra that its users install.
+EXTRAS = {"onode": {"rich", "typer", "watchfiles"}}
 
 ALLOWED = sys.stdlib_module_names | DEPENDENCIES
 
@@ -254,10 +282,10 @@ def is_upward(importer: Module, imported: str) -> bool:
 
 def reason_against(importer: Module, entry: Import) -> str | None:
     """Return why a module must not import what stands outside of its package, or None if it may."""
-    if is_inside(entry.module, importer.package) or entry.module.partition(".")[0] in ALLOWED:
+    root = entry.module.partition(".")[0]
+    if is_inside(entry.module, importer.package) or root in ALLOWED | EXTRAS.get(importer.package, set()):
         return None
-    below = BELOW.get(importer.package)
-    if below is None or not is_inside(entry.module, below):
+    if not any(is_inside(entry.module, below) for below in BELOW.get(importer.package, ())):
         return "is neither declared nor below"
     home = modules().get(entry.module)
     if home is None:
@@ -311,14 +339,19 @@ def test_modules_import_nothing_but_declared_dependencies_and_what_the_package_b
     assert foreign == []
 
 
+#: Where tests of a package stand; pages in docs/ may show all of them.
+TEST_FOLDERS = {"nodetool_worker": ("tests/nodetool/", "tests/docs/"), "onode": ("tests/onode/", "tests/docs/")}
+
+
 def test_tests_that_import_a_package_stand_in_the_folder_that_mirrors_it() -> None:
-    """Our own choice: tests/nodetool/ is nodetool_worker's; pages in docs/ may show both packages."""
+    """Our own choice: tests/nodetool/ is nodetool_worker's, and tests/onode/ is onode's."""
     misplaced = [
         name
         for name, text in sources().items()
-        if name.startswith("tests/") and not name.startswith(("tests/nodetool/", "tests/docs/"))
+        for package, folders in TEST_FOLDERS.items()
+        if name.startswith("tests/") and not name.startswith(folders)
         for entry in imported_names(Module("tests", name, files()[name], ast.parse(text, name)))
-        if is_inside(entry.module, "nodetool_worker")
+        if is_inside(entry.module, package)
     ]
     assert misplaced == []
 

@@ -1,4 +1,7 @@
-"""Pure: a line -> a request, and answers -> lines. The only module that knows the wire's spelling."""
+"""Pure: a line -> a request, and answers -> lines: the runner's side of the wire's spelling.
+
+`engine.answers` has the engine's. No other module knows the spelling.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +24,7 @@ __all__ = [
     "manifest_line",
     "overlong_error",
     "parse_request",
+    "recover_id",
     "result_line",
 ]
 
@@ -92,14 +96,14 @@ def parse_request(line: bytes) -> Request:
         text = line.decode("utf-8")
     except UnicodeDecodeError as error:
         bad = f"the line is no UTF-8 (byte {error.start} is 0x{line[error.start]:02x})"
-        raise RemoteProtocolError(bad, request_id=_recover_id(line)) from None  # LINE-6
+        raise RemoteProtocolError(bad, request_id=recover_id(line)) from None  # LINE-6
     try:
         envelope = loads(text)
     except RecursionError:
-        raise RemoteProtocolError("the line is nested too deep", request_id=_recover_id(line)) from None  # LINE-12
+        raise RemoteProtocolError("the line is nested too deep", request_id=recover_id(line)) from None  # LINE-12
     except ValueError as error:
         why = _syntax_fault(text, error)
-        raise RemoteProtocolError(f"the line is no JSON: {why}", request_id=_recover_id(line)) from None  # LINE-7
+        raise RemoteProtocolError(f"the line is no JSON: {why}", request_id=recover_id(line)) from None  # LINE-7
     if not isinstance(envelope, dict):  # REQ-1
         raise RemoteProtocolError(f"expected a JSON object as request, got {json_kind(envelope)}")
     get = envelope.get
@@ -175,7 +179,7 @@ def _summary(faults: list[Fault]) -> str:
     return "the request is no envelope of this protocol: " + "; ".join(f"{f.path}: {f.message}" for f in faults)
 
 
-def _recover_id(line: bytes) -> str | None:
+def recover_id(line: bytes) -> str | None:
     """Return the id in a line that can't be read as a whole, or None: its sender waits for an answer (RES-19).
 
     Only an id before the first nested value counts: one inside the inputs is somebody else's. It has to be whole and
@@ -221,7 +225,7 @@ def overlong_error(line: OverlongLine, limit: int) -> RemoteProtocolError:
     return RemoteProtocolError(
         f"the line has {line.size} bytes, over the limit of {limit}; raise it with --max-line-bytes or "
         "OCTONODE_MAX_LINE_BYTES, or pass large data as a file",
-        request_id=_recover_id(line.head),
+        request_id=recover_id(line.head),
     )
 
 

@@ -75,6 +75,16 @@ class LineSplitter:
             self._keep(rest)
         return lines
 
+    @property
+    def unfinished(self) -> int:
+        """Bytes of the line that has not come to its end."""
+        return self._size
+
+    @property
+    def unfinished_head(self) -> bytes:
+        """The first bytes of that line, from which an id may be read."""
+        return bytes(self._open[: self._head_bytes])
+
     def finish(self) -> list[Line]:
         """Return the last line, which may lack its LF (LINE-5)."""
         line = self._take() if self._size else None

@@ -10,7 +10,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Any
 
-__all__ = ["end_children", "end_marked", "mark_of_child", "opened_for_writing", "release_in_children", "watch_children"]
+__all__ = [
+    "end_children",
+    "end_marked",
+    "end_tree",
+    "mark_of_child",
+    "opened_for_writing",
+    "release_in_children",
+    "watch_children",
+]
 
 #: Set in the environment, so that a child whose parent has ended (a shell's background job) is still recognised. Its
 #: value is a path: that of the process above, and a name of its own.
@@ -61,6 +69,48 @@ def end_marked(mark: dict[str, str]) -> None:
     """Kill a child that was started with this variable, if it is still there, and every process below it."""
     if os.path.isdir("/proc/self"):
         _kill_all(lambda: _proc_table(mark[_MARK])[1])
+
+
+def end_tree(pid: int, mark: dict[str, str]) -> None:
+    """Kill a child, every process below it, and those that carry its mark, wherever they have gone (ENG-4).
+
+    Those that have left its process group or lost their parent are found by their mark, or by their parents as long as
+    those are there. Windows has no groups; there the tree is walked.
+
+    Args:
+        pid: A child of this process that is not reaped yet, so that the id is its own; leader of a group if it has one.
+        mark: The variable that it was started with, from `mark_of_child`.
+    """
+    if sys.platform == "win32":
+        import psutil
+
+        try:
+            child = psutil.Process(pid)
+            family = [child, *child.children(recursive=True)]
+        except psutil.Error:  # it has ended
+            return
+        for process in family:
+            try:
+                process.kill()
+            except psutil.Error:  # it has ended, or belongs to somebody else
+                continue
+        return
+    has_proc = os.path.isdir("/proc/self")
+    killed = {pid}
+
+    def find() -> set[int]:
+        parents, marked = _proc_table(mark[_MARK]) if has_proc else (_ps_table(), set())
+        return (_below_all(parents, killed | marked) | marked) - {pid}
+
+    first = find()  # before the first one dies: its children lose their parent by that
+    for kill in (os.killpg, os.kill):
+        try:
+            kill(pid, 9)
+        except (ProcessLookupError, PermissionError):  # it leads no group; macOS says the latter for a zombie alone
+            continue
+    # Look again in any case, also where there was nobody: it may have started one just before it died.
+    rounds = iter([first])
+    _kill_all(lambda: next(rounds, None) or find(), killed)
 
 
 def _note(event: str, arguments: tuple[Any, ...]) -> None:
@@ -115,8 +165,10 @@ def end_children() -> None:
     _kill_all(_descendants)
 
 
-def _kill_all(find: Callable[[], Iterable[int]]) -> None:
-    killed: set[int] = set()
+def _kill_all(find: Callable[[], Iterable[int]], killed: set[int] | None = None) -> None:
+    """Kill what `find` returns until that is nothing new; `killed` is told of each."""
+    if killed is None:
+        killed = set()
     for _ in range(_ROUNDS):  # one that was starting another when the list was made left that one out
         fresh = [pid for pid in find() if pid not in killed]
         if not fresh:
@@ -142,14 +194,21 @@ def _has_child() -> bool:
 def _descendants() -> list[int]:
     """Return the ids of the processes below this one and of those that carry its mark."""
     parents, marked = _proc_table(os.environ.get(_MARK, "")) if os.path.isdir("/proc/self") else (_ps_table(), set())
-    found, queue = set(marked), [os.getpid(), *marked]
-    while queue:
-        above = queue.pop()
-        below = [pid for pid, parent in parents.items() if parent == above and pid not in found]
-        found.update(below)
-        queue.extend(below)
+    found = _below_all(parents, {os.getpid(), *marked}) | marked
     found.discard(os.getpid())
     return sorted(found)
+
+
+def _below_all(parents: dict[int, int], roots: set[int]) -> set[int]:
+    """Return the processes below some others, by the parent of each."""
+    found: set[int] = set()
+    queue = [*roots]
+    while queue:
+        above = queue.pop()
+        below = [pid for pid, parent in parents.items() if parent == above and pid not in found and pid not in roots]
+        found.update(below)
+        queue.extend(below)
+    return found
 
 
 def _proc_table(mark: str) -> tuple[dict[int, int], set[int]]:

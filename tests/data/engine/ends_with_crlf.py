@@ -1,0 +1,12 @@
+"""Ends its lines as Windows does."""
+
+import json
+import sys
+
+for line in sys.stdin:
+    request = json.loads(line)
+    answer = {"octonode": "1", "type": "result", "invocationId": request["invocationId"], "status": "ok"}
+    answer["outputs"] = request["inputs"]
+    text = json.dumps(answer)
+    sys.stdout.buffer.write(text.encode() + b"\r\n")
+    sys.stdout.buffer.flush()

@@ -1,0 +1,13 @@
+"""Writes half of its answer and exits with status 1."""
+
+import json
+import sys
+
+for line in sys.stdin:
+    request = json.loads(line)
+    answer = {"octonode": "1", "type": "result", "invocationId": request["invocationId"], "status": "ok"}
+    answer["outputs"] = request["inputs"]
+    text = json.dumps(answer)
+    sys.stdout.write(text[: len(text) // 2])
+    sys.stdout.flush()
+    sys.exit(1)

@@ -1,0 +1,14 @@
+"""Says ok and gives no outputs."""
+
+import json
+import sys
+
+for line in sys.stdin:
+    request = json.loads(line)
+    answer = {"octonode": "1", "type": "result", "invocationId": request["invocationId"], "status": "ok"}
+    answer["outputs"] = request["inputs"]
+    text = json.dumps(answer)
+    del answer["outputs"]
+    text = json.dumps(answer)
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()

@@ -1,0 +1,13 @@
+"""Answers another version of the protocol."""
+
+import json
+import sys
+
+for line in sys.stdin:
+    request = json.loads(line)
+    answer = {"octonode": "1", "type": "result", "invocationId": request["invocationId"], "status": "ok"}
+    answer["outputs"] = request["inputs"]
+    text = json.dumps(answer)
+    text = json.dumps({**answer, "octonode": "2"})
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
