@@ -169,10 +169,16 @@ def _kill_all(find: Callable[[], Iterable[int]], killed: set[int] | None = None)
     """Kill what `find` returns until that is nothing new; `killed` is told of each."""
     if killed is None:
         killed = set()
+    was_quiet = False
     for _ in range(_ROUNDS):  # one that was starting another when the list was made left that one out
         fresh = [pid for pid in find() if pid not in killed]
         if not fresh:
-            return
+            # One that started another and ended while the list was read left no trace of either: look once more.
+            if was_quiet:
+                return
+            was_quiet = True
+            continue
+        was_quiet = False
         for pid in fresh:
             killed.add(pid)
             try:

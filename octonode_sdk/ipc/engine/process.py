@@ -160,21 +160,26 @@ class NodeProcess:
         self._mark = mark_of_child()
         # A session of its own: the whole of it can be ended, and Ctrl-C at the terminal is for the engine's host alone.
         # No other child inherits our ends of its pipes, so its stdin ends when this one does (ENG-28).
-        self._popen = subprocess.Popen(
-            program.command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            bufsize=0,
-            env={**program.environment(), **self._mark},
-            cwd=program.cwd,
-            start_new_session=not _is_windows,
-        )
+        with _starting:
+            if _is_ending:
+                raise RuntimeError("the program that holds the engine is ending")
+            self._popen = subprocess.Popen(
+                program.command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                bufsize=0,
+                env={**program.environment(), **self._mark},
+                cwd=program.cwd,
+                start_new_session=not _is_windows,
+            )
+            self.is_killed = self._is_released = False
+            self.pid = self._popen.pid
+            _running.add(self)  # before anybody can pass it over at the end of this process
         popen = self._popen
         assert popen.stdin is not None
         assert popen.stdout is not None
         assert popen.stderr is not None
-        self.pid = popen.pid
         self.status: int | None = None
         self.has_exited = self.is_drained = False
         self._stdin, self._stdout, self._stderr = popen.stdin, popen.stdout, popen.stderr
@@ -183,13 +188,11 @@ class NodeProcess:
         self._tail = Tail(limits.stderr_lines, limits.stderr_line_bytes, None if sink is None else sink.put)
         self._open = {self._stdout, self._stderr}
         self.gate: Gate | None = None
-        self._is_released = self.is_killed = False
         # What the process has not taken of its input. Any thread sends.
         self._write_lock = threading.Lock()
         self._unsent: deque[memoryview] = deque()
         self._is_writing = self._ends_input = self._is_deaf = False
         self._exit_fd = -1
-        _running.add(self)
         try:
             self._begin()
         except BaseException:
@@ -519,12 +522,29 @@ def _peek_status(pid: int) -> int | None:
 #: Processes that have not ended, for the end of this one.
 _running: WeakSet[NodeProcess] = WeakSet()
 _owner_pid = os.getpid()
+#: Held while a process is started: the end of this one waits for it, and nothing is started after that.
+_starting = threading.Lock()
+_is_ending = False
+
+
+def _renew_lock() -> None:
+    global _starting
+    _starting = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock)  # another thread may have held it
 
 
 def _end_all() -> None:
     if os.getpid() != _owner_pid:  # a fork of the host: they are not its own
         return
+    global _is_ending
     until = monotonic() + 2.0
+    has_lock = _starting.acquire(timeout=2.0)
+    _is_ending = True
+    if has_lock:
+        _starting.release()
     for process in list(_running):
         process.kill()
     for process in list(_running):
