@@ -353,14 +353,14 @@ class Call:
                 frame = encode(message, limit=self.link.limit_bytes)
                 if not _has_bad_key(frame):
                     return frame
-                return encode(_without_surrogates(message), limit=self.link.limit_bytes)
+                return encode(_as_hosts_read(message), limit=self.link.limit_bytes)
             except UnicodeEncodeError:
                 from octonode_sdk.shapes import find_surrogate
 
                 path = find_surrogate(message["data"]["outputs"])
                 place = "$" if isinstance(path, bool) else path_text(path)
                 self.tell("warning", f"{place} holds half a character (a lone surrogate); it is sent as U+FFFD")
-                return encode(_without_surrogates(message), limit=self.link.limit_bytes)
+                return encode(_as_hosts_read(message), limit=self.link.limit_bytes)
         except (ValueError, RecursionError):  # the packer's own limit, or Python's (VAL-18)
             outputs = message["data"]["outputs"]
             deep = next((name for name in outputs if not _can_be_packed(outputs[name])), None)
@@ -467,12 +467,13 @@ def _host_key(key: str) -> str:
     return "__proto_" if key == "__proto__" else _replaced(key)
 
 
-def _without_surrogates(value: Any) -> Any:
+def _as_hosts_read(value: Any) -> Any:
+    """Return plain values as every host reads them: no half characters (VAL-16), no key that some refuse (VAL-20)."""
     if isinstance(value, str):
         return _replaced(value)
     if isinstance(value, dict):
-        return {_host_key(key): _without_surrogates(one) for key, one in value.items()}
-    return [_without_surrogates(one) for one in value] if isinstance(value, list) else value
+        return {_host_key(key): _as_hosts_read(one) for key, one in value.items()}
+    return [_as_hosts_read(one) for one in value] if isinstance(value, list) else value
 
 
 def _scrubbed(value: Any) -> Any:
@@ -486,7 +487,7 @@ def _scrubbed(value: Any) -> Any:
 
 def _can_be_packed(value: Any) -> bool:
     try:
-        encode_data([[[_without_surrogates(value)]]])  # as deep as in its message
+        encode_data([[[_as_hosts_read(value)]]])  # as deep as in its message
     except (ValueError, RecursionError):
         return False
     return True

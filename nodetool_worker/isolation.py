@@ -16,6 +16,7 @@ from time import monotonic
 from octonode_sdk.context import FOLDER_VARIABLE
 from octonode_sdk.process.children import end_marked, mark_of_child
 from octonode_sdk.process.life import before_hard_end
+from octonode_sdk.process.outcomes import signal_name
 
 from .errors import LocalProtocolError
 from .frames import FrameSplitter, encode, large_or_same
@@ -243,13 +244,7 @@ class _Child:
         self.kill()
         if status >= 0:
             return f"the process of the call ended with status {status} before it had an answer"
-        import signal
-
-        try:
-            name = signal.Signals(-status).name
-        except ValueError:
-            name = f"signal {-status}"
-        return f"the process of the call was killed by {name} ({-status})"
+        return f"the process of the call was killed by {signal_name(-status)} ({-status})"
 
 
 def _with_large(value: Any) -> Any:

@@ -96,7 +96,6 @@ class Server:
         self._untaken: list[Any] = []
         self._leave_at: float | None = None
         self._is_cancelling = False
-        self._is_started = False
         #: What the main thread waits for.
         self._gate = allocate_lock()
         self.signal = 0
@@ -154,9 +153,7 @@ class Server:
     def _watch(self) -> int:
         wire, lanes, outbox = self._wire, self._lanes, self._outbox
         wire.watch_input()
-        if not self._is_started:
-            self._is_started = True
-            lanes.start()
+        lanes.start()
         while True:
             leave_at = self._note_end()
             if leave_at is not None and (lanes.ended or lanes.closed) and not lanes.outstanding:  # END-2

@@ -15,6 +15,7 @@ from pathlib import Path
 from time import monotonic
 
 from octonode_sdk.packs import is_file
+from octonode_sdk.process.outcomes import signal_name
 
 from .errors import UsageError
 from .words import guess, seconds_text
@@ -197,20 +198,13 @@ def _early_end(process: subprocess.Popen[bytes], report: Report, until: float, t
         status = process.wait(1 if monotonic() < until else 0)
     except subprocess.TimeoutExpired:
         return Fault(module, late_text(timeout), "Timeout")
-    how = f"status {status}" if status >= 0 else f"signal {_signal_name(-status)}"
+    how = f"status {status}" if status >= 0 else f"signal {signal_name(-status)}"
     return Fault(module, f"its import ended the process ({how}); do that in the node, if at all", "Exit")
 
 
 def late_text(timeout: float) -> str:
     """Return what is said of an import that hangs."""
     return f"its import has not ended within {seconds_text(timeout)}; do the work in the node, not at import"
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return str(number)
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:

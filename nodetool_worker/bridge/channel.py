@@ -16,6 +16,8 @@ try:
 except ImportError:  # Windows: reads and writes block there, each on a thread of its own
     _has_poll = False
 
+from octonode_sdk.process.bell import Bell
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,31 +55,6 @@ def _descriptor(stream: Any) -> int | None:
         return None
 
 
-class _Bell:
-    """A pipe that wakes a poll. It is open as long as anybody has it, so that no ring goes to another file."""
-
-    def __init__(self) -> None:
-        self.read_fd, self._write_fd = os.pipe()
-        os.set_blocking(self.read_fd, False)
-        os.set_blocking(self._write_fd, False)
-
-    def ring(self) -> None:
-        try:
-            os.write(self._write_fd, b"\0")
-        except OSError:  # a full pipe wakes as well
-            return
-
-    def still(self) -> None:
-        try:
-            os.read(self.read_fd, 4096)
-        except OSError:
-            return
-
-    def __del__(self) -> None:
-        os.close(self.read_fd)
-        os.close(self._write_fd)
-
-
 class ByteReader:
     """Reads from a descriptor, or a file object, which belongs to it from now on.
 
@@ -90,10 +67,10 @@ class ByteReader:
         self._stream: Any = stream
         self._on_wake = on_wake
         self._fd = _descriptor(stream)
-        self._bell: _Bell | None = None
+        self._bell: Bell | None = None
         self._is_stopped = self._is_closed = False
         if self._fd is not None and _has_poll:
-            self._bell = _Bell()
+            self._bell = Bell()
             self._poll = poll()
             self._poll.register(self._fd, POLLIN)
             self._poll.register(self._bell.read_fd, POLLIN)
@@ -179,10 +156,10 @@ class FrameWriter:
         self._work = threading.Condition(self._lock)
         self._thread: threading.Thread | None = None
         self._is_busy = self._is_closing = self._is_dead = False
-        self._bell: _Bell | None = None
+        self._bell: Bell | None = None
         if self._fd is not None and _has_poll:
             os.set_blocking(self._fd, False)
-            self._bell = _Bell()
+            self._bell = Bell()
 
     def send(self, frame: Frame) -> None:
         """Write a frame, or leave it to the thread. Its memory must stay as it is until it is written."""

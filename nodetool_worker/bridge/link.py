@@ -15,11 +15,11 @@ from collections import deque
 from time import monotonic
 
 from octonode_sdk.errors import shorten
+from octonode_sdk.process.outcomes import outcome_text
 
 from ..errors import BridgeClosedError, BridgeError, StreamLostError, WorkerDiedError
 from .channel import ByteReader, FrameWriter
 from .core import PLAIN, Answered, Core, Failed, Fault, Lost, Part, Request, Send, Warned
-from .process import status_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -280,7 +280,7 @@ class Link:
                 process.wait(_LAST_SECONDS)
                 problem += " without ending, and was killed"
             else:
-                problem = status_text(status)
+                problem = outcome_text(status)
             process.settle_stderr()
             tail = process.stderr_tail()
         if self.core.is_inside_frame:

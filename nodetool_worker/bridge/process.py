@@ -13,13 +13,15 @@ from collections import deque
 from time import monotonic
 from weakref import WeakSet
 
+from octonode_sdk.process.outcomes import outcome_text
+
 from ..errors import WorkerStartError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-__all__ = ["READY", "STARTUP_SECONDS", "WorkerProcess", "status_text", "worker_command"]
+__all__ = ["READY", "STARTUP_SECONDS", "WorkerProcess", "worker_command"]
 
 #: What a worker writes to stderr when it can be talked to.
 READY = b"NODETOOL_STDIO_READY"
@@ -218,7 +220,7 @@ class WorkerProcess:
         text = "\n".join(tail)
         hints = [way.replace("PYTHON", self.command[0]) for mark, way in _HINTS if mark in text]
         if has_exited:
-            problem = f"{status_text(status)} before it was ready"
+            problem = f"{outcome_text(status)} before it was ready"
             way_out = hints[0] if hints else "look at its lines on stderr"
         else:
             problem = f"did not say {READY.decode()} on stderr within {timeout:g} s"
@@ -314,21 +316,6 @@ class WorkerProcess:
     def _status(self) -> int | None:
         status: int | None = self._popen.returncode
         return None if status == _UNKNOWN_STATUS else status
-
-
-def status_text(status: int | None) -> str:
-    """Return how a process has ended, in words that follow its name."""
-    if status is None:
-        return "has ended"
-    if status >= 0:
-        return f"ended with status {status}"
-    import signal
-
-    try:
-        name = signal.Signals(-status).name
-    except ValueError:
-        name = "unknown"
-    return f"was ended by signal {-status} ({name})"
 
 
 def _widen(fd: int) -> None:

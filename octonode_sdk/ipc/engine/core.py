@@ -7,6 +7,7 @@ has ended and what it wrote to stderr.
 from __future__ import annotations
 
 from ...errors import shorten
+from ...process.outcomes import outcome_text
 from ..envelope import recover_id
 from ..lines import LineSplitter
 from .answers import MalformedAnswerError, fitting_answer, parse_answer
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     Outcome: TypeAlias = "tuple[Any, Answer | Trouble]"
 
-__all__ = ["Flight", "SingleAnswer", "Trouble", "outcome_text"]
+__all__ = ["Flight", "SingleAnswer", "Trouble"]
 
 #: Answered ids that a worker's flight remembers, to tell a second answer from one to a request that never was.
 _RECENT_IDS = 1024
@@ -39,21 +40,6 @@ class Trouble:
 
     def __repr__(self) -> str:
         return f"Trouble({self.fault!r}, {self.problem!r})"
-
-
-def outcome_text(status: int | None) -> str:
-    """Return how a process has ended, in words that follow its name; `status` is -N for signal N, None for unknown."""
-    if status is None:
-        return "ended, and how is not known"
-    if status >= 0:
-        return f"ended with status {status}"
-    import signal
-
-    try:
-        name = signal.Signals(-status).name
-    except ValueError:
-        name = "unknown"
-    return f"was ended by signal {-status} ({name})"
 
 
 def _too_long(limit: int) -> Trouble:

@@ -15,7 +15,8 @@ import select
 import threading
 from time import monotonic
 
-from .reactor import POLLIN, Bell, has_poll
+from ...process.bell import Bell
+from .reactor import POLLIN, has_poll
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

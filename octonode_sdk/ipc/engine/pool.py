@@ -9,9 +9,10 @@ import threading
 from collections import deque
 from time import monotonic
 
+from ...process.outcomes import outcome_text
 from .answers import Answer
 from .calls import settle_trouble
-from .core import Flight, Trouble, outcome_text
+from .core import Flight, Trouble
 from .lane import Lane
 from .oneshot import spawn_trouble
 from .process import NodeProcess

@@ -7,18 +7,19 @@ thread of its own beside it (see `process`), and this one waits for what they br
 from __future__ import annotations
 
 import heapq
-import os
 import select
 import threading
 from collections import deque
 from itertools import count
 from time import monotonic
 
+from ...process.bell import Bell
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["POLLIN", "POLLOUT", "Bell", "Reactor", "Timer", "Timers", "has_poll"]
+__all__ = ["POLLIN", "POLLOUT", "Reactor", "Timer", "Timers", "has_poll"]
 
 #: Windows has no `poll`.
 has_poll = hasattr(select, "poll")
@@ -87,35 +88,6 @@ class Timers:
             due.append(timer.function)
             timer.function = None
         return due
-
-
-class Bell:
-    """A pipe that wakes a poll: it is open as long as anybody has it, so that no ring goes to another file."""
-
-    __slots__ = ("_write_fd", "read_fd")
-
-    def __init__(self) -> None:
-        self.read_fd, self._write_fd = os.pipe()
-        os.set_blocking(self.read_fd, False)
-        os.set_blocking(self._write_fd, False)
-
-    def ring(self) -> None:
-        """Wake the poll; from any thread."""
-        try:
-            os.write(self._write_fd, b"\0")
-        except BlockingIOError:  # a full pipe wakes as well
-            return
-
-    def still(self) -> None:
-        """Forget that it was rung."""
-        try:
-            os.read(self.read_fd, 4096)
-        except BlockingIOError:
-            return
-
-    def __del__(self) -> None:
-        os.close(self.read_fd)
-        os.close(self._write_fd)
 
 
 class Reactor:

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from octonode_sdk.ipc.engine.answers import FAULTS, INVOKE, Answer
-from octonode_sdk.ipc.engine.core import Flight, SingleAnswer, Trouble, outcome_text
+from octonode_sdk.ipc.engine.core import Flight, SingleAnswer, Trouble
+from octonode_sdk.process.outcomes import outcome_text
 from tests.ipc.engine.support import envelope
 
 LIMIT = 4096

@@ -431,7 +431,7 @@ def test_a_status_that_somebody_else_took_is_unknown(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(os, "waitid", gone)
     bridge = spawn()
     assert bridge.pid is not None
-    with pytest.raises(WorkerDiedError, match="the worker has ended; the request") as caught:
+    with pytest.raises(WorkerDiedError, match="the worker ended, and how is not known; the request") as caught:
         bridge.execute("fake.Exit", {"status": 5})
     assert caught.value.status is None
     assert bridge.close() is None
